@@ -11,6 +11,7 @@ from holdfast.sql import compile_text
 from holdfast.tasks.functions.base import _row
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX, noted
 from holdfast.tasks.functions.registry import FUNCTIONS
+from holdfast.types.expressions import Expression
 from holdfast.types.topology import ProjectStep
 from tests.support.limited import limited
 
@@ -90,7 +91,7 @@ def test_spark_s_own_functions_are_called_where_they_cannot_make_more(
     text = f"{_SOURCE}CREATE STREAM o AS SELECT {expression} AS c FROM s;"
     step = compile_text(text).queries[0].step
     assert isinstance(step, ProjectStep)
-    assert ("hf_" not in step.outputs[0].spark) is native
+    assert ("hf_" not in step.outputs[0].sql) is native
 
 
 _GROWING = [
@@ -119,11 +120,11 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
     made = limited(
         f"""
         import pyarrow as pa
-        from holdfast.tasks.evaluate.outputs import evaluate_text
+        from holdfast.tasks.evaluate.outputs import evaluate
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["abc"])}}
         for expression in {_GROWING!r}:
-            made = evaluate_text(duckdb_of(expression), rows).to_pylist()
+            made = evaluate(duckdb_of(expression), rows).to_pylist()
             assert made in ([None], [b""]), expression
         print("done")
         """
@@ -136,11 +137,11 @@ def test_a_large_column_is_not_repeated_in_a_job() -> None:
         f"""
         import pyarrow as pa
         from holdfast.tasks.functions.limits import noted
-        from holdfast.tasks.evaluate.outputs import evaluate_text
+        from holdfast.tasks.evaluate.outputs import evaluate
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["a" * {_MIB}])}}
         for expression in {_REPEATING!r}:
-            assert evaluate_text(duckdb_of(expression), rows).to_pylist() == [None], expression
+            assert evaluate(duckdb_of(expression), rows).to_pylist() == [None], expression
             assert "TRANSFORM makes" in noted()
         print("done")
         """
@@ -153,7 +154,7 @@ def test_spark_is_given_the_limit_of_transform_as_well(expression: str) -> None:
     text = f"{_SOURCE}CREATE STREAM o AS SELECT {expression} AS c FROM s;"
     step = compile_text(text).queries[0].step
     assert isinstance(step, ProjectStep)
-    assert "hf_too_large__" in step.outputs[0].spark
+    assert "hf_too_large__" in step.outputs[0].sql
 
 
 @pytest.mark.parametrize(
@@ -171,28 +172,26 @@ def test_spark_is_given_the_limit_of_transform_as_well(expression: str) -> None:
     ],
 )
 def test_what_is_small_enough_is_transformed(expression: str, made: Any) -> None:
-    from holdfast.tasks.evaluate.outputs import evaluate_text
+    from holdfast.tasks.evaluate.outputs import evaluate
 
     column = pa.array(["b"])
-    assert evaluate_text(duckdb_of(expression), {"T": column}).to_pylist() == [made]
+    assert evaluate(duckdb_of(expression), {"T": column}).to_pylist() == [made]
 
 
-def duckdb_of(expression: str) -> str:
+def duckdb_of(expression: str) -> Expression:
     """An expression over the column T, as DuckDB evaluates it."""
     from holdfast.sql.read.plan import parse_read, plan_read
     from holdfast.types.schema import STRING, Column
     from holdfast.types.sources import Source
 
     source = Source("S", "STREAM", "s", (), (Column("T", STRING),))
-    return (
-        plan_read(*parse_read(f"SELECT {expression} AS c FROM s EMIT CHANGES"), source)
-        .outputs[0]
-        .duckdb
-    )
+    read = plan_read(*parse_read(f"SELECT {expression} AS c FROM s EMIT CHANGES"), source)
+    return read.outputs[0].expression
 
 
 def test_a_literal_that_looks_like_a_call_is_a_literal() -> None:
     from holdfast.tasks.evaluate.outputs import evaluate_text
+    from holdfast.types.schema import STRING
 
     frame = {"T": pa.array(["abc"])}
-    assert evaluate_text("'hf_nosuch__ss('", frame).to_pylist() == ["hf_nosuch__ss("]
+    assert evaluate_text("'hf_nosuch__ss('", STRING, frame).to_pylist() == ["hf_nosuch__ss("]

@@ -29,7 +29,7 @@ def _compiled(expression: str) -> str:
     text = f"{_SOURCE}CREATE STREAM o AS SELECT {expression} AS c FROM s;"
     step = compile_text(text).queries[0].step
     assert isinstance(step, ProjectStep)
-    return step.outputs[0].spark
+    return step.outputs[0].sql
 
 
 def test_patterns_that_are_made_to_backtrack() -> None:

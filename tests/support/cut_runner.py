@@ -126,7 +126,7 @@ class CutRunner:
 
     def _windows(self, row: dict[str, Any]) -> list[dict[str, Any]]:
         (key,) = self._step.keys
-        keyed = {**row, KEY: state_key(row[key.spark.strip("`")], key.column.type)}
+        keyed = {**row, KEY: state_key(row[key.ref or ""], key.column.type)}
         window = self._step.window
         if window is None or window.kind is WindowKind.SESSION:
             return [keyed]

@@ -22,14 +22,13 @@ from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
     Emit,
-    KeyExpression,
-    OutputColumn,
     Query,
     Sink,
     Source,
     Window,
     WindowKind,
 )
+from tests.support.expressions import condition, duckdb_column, spark_column
 from tests.support.rows_view import RowsView
 
 __all__ = ["Change", "Grouped", "Record", "query_of"]
@@ -43,10 +42,11 @@ _LIST = SqlType(Base.ARRAY, element=BIGINT)
 
 
 def _calls(column: str) -> tuple[AggregateCall, ...]:
+    argument = spark_column(Column(column, BIGINT)).expression
     return (
-        AggregateCall("__a0", "COUNT", (), (), (), BIGINT),
-        AggregateCall("__a1", "SUM", (column,), (BIGINT,), (), BIGINT),
-        AggregateCall("__a2", "COLLECT_LIST", (column,), (BIGINT,), (), _LIST),
+        AggregateCall("__a0", "COUNT", (), (), BIGINT),
+        AggregateCall("__a1", "SUM", (argument,), (), BIGINT),
+        AggregateCall("__a2", "COLLECT_LIST", (argument,), (), _LIST),
     )
 
 
@@ -59,11 +59,11 @@ def query_of(
     lists: bool = True,
 ) -> Query:
     """COUNT(*), SUM(X) and, with `lists`, COLLECT_LIST(X) by K."""
-    calls = _calls("`X`")[: 3 if lists else 2]
-    outputs = tuple(OutputColumn(Column(f"C{i}", c.type), c.name, "") for i, c in enumerate(calls))
-    undo = _calls("`OLD_X`") if table else ()
-    keys = (KeyExpression("`K`", Column("K", STRING)),)
-    step = AggregateStep(keys, window, calls, outputs, having, emit, undo)
+    calls = _calls("X")[: 3 if lists else 2]
+    outputs = tuple(duckdb_column(Column(f"C{i}", c.type), c.name) for i, c in enumerate(calls))
+    undo = _calls("OLD_X") if table else ()
+    keys = (spark_column(Column("K", STRING)),)
+    step = AggregateStep(keys, window, calls, outputs, condition(having), emit, undo)
     sink = Sink("T", "TABLE", "T", (Column("K", STRING),), tuple(o.column for o in outputs))
     return Query("ctas_t", "", Source("S", "STREAM", "s", (), (_X,)), None, step, sink)
 

@@ -23,12 +23,12 @@ from holdfast.types.topology import (
     JoinKind,
     JoinStep,
     JoinWindow,
-    KeyExpression,
-    OutputColumn,
     Query,
     Sink,
     Source,
 )
+from tests.support.expressions import condition as filter_of
+from tests.support.expressions import duckdb_column, spark_column
 
 __all__ = ["Record", "Row", "RowRunner", "Sent", "join_query", "source_input"]
 
@@ -70,7 +70,7 @@ def source_input(name: str, kind: str = "STREAM", column: Column | None = None) 
     """An input with the key ID and one carried column, named like its source."""
     value = column or Column(name, STRING)
     source = Source(name, kind, name.lower(), (KEY,), (value,))
-    return Input(source, (KeyExpression("`ID`", KEY),), (KeyExpression(f"`{value.name}`", value),))
+    return Input(source, (spark_column(KEY),), (spark_column(value),))
 
 
 def join_query(
@@ -92,10 +92,10 @@ def join_query(
         kind,
         left,
         right,
-        (OutputColumn(KEY, "ID", '"ID"'),),
-        tuple(OutputColumn(v, v.name, f'"{v.name}"') for v in values),
+        (duckdb_column(KEY),),
+        tuple(duckdb_column(v) for v in values),
         window=window,
-        filter=condition,
+        filter=filter_of(condition),
         history_ms=history_ms,
         **step,
     )

@@ -23,7 +23,7 @@ Values = list[Any]
 
 def partials_of(call: AggregateCall, rows: Sequence[Row]) -> Values:
     """The partial columns of `call` over records in order of arrival, which all have one key."""
-    columns = [[row[a.strip("`")] for row in rows] for a in call.args]
+    columns = [[row[a.ref or ""] for row in rows] for a in call.args]
     made = _MADE[call.function](call, columns, len(rows))
     assert len(made) == len(bind(call).partials)
     return made

@@ -52,9 +52,62 @@ def test_modules_say_what_they_are_and_what_they_offer(path: Path) -> None:
     assert path.name == "__main__.py" or "__all__" in names
 
 
+# "Of both the lower", "Who is slow …": a sentence that begins so has to be read twice.
+_NO_SUBJECT = re.compile(r"(Of|What|Who|Whose|Whom|For who)\b")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.mark.parametrize("path", [*_PYTHON, *(ROOT / "dags").rglob("*.py")], ids=_name)
+def test_docstrings_begin_with_a_verb_or_a_noun(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    docs = (ast.get_docstring(node) for node in nodes if isinstance(node, _DOCUMENTED))
+    assert [doc for doc in docs if doc and _NO_SUBJECT.match(doc)] == []
+
+
 @pytest.mark.parametrize("path", _SOURCES, ids=_name)
 def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
     assert _UNFINISHED.findall(path.read_text(encoding="utf-8")) == []
+
+
+_TEXTS = ("sql", "canonical", "released")  # of an `Expression`
+_SEARCHES = {"findall", "finditer", "fullmatch", "match", "parse", "parse_one", "search", "split"}
+
+
+def _searched(tree: ast.AST) -> Iterator[str]:
+    """Where code looks into the text of an expression, which says itself what is in it."""
+    for node in ast.walk(tree):
+        looked: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            held = any(isinstance(o, ast.In | ast.NotIn) for o in node.ops)
+            looked = node.comparators if held else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            looked = [*node.args] if node.func.attr in _SEARCHES else []
+            looked.append(node.func.value)  # a method of the text
+        for each in looked:
+            if isinstance(each, ast.Attribute) and each.attr in _TEXTS:
+                yield f"line {each.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("name in each.sql", 1), ("re.findall('x', key.sql)", 1), ("_COLUMN.fullmatch(e.sql)", 1),
+        ("sqlglot.parse_one(e.canonical, dialect='spark')", 1), ("e.sql.startswith('a')", 1),
+        ("name in each.columns", 0), ("frame.where(each.sql)", 0), ("expr(each.sql)", 0),
+    ],
+)  # fmt: skip
+def test_a_search_in_an_expression_is_seen(code: str, found: int) -> None:
+    assert len(list(_searched(ast.parse(code)))) == found
+
+
+# Those that render expressions make the text, and may look at what they put together.
+_RENDERERS = (PACKAGE / "sql" / "expressions", PACKAGE / "sql" / "functions")
+_CONSUMERS = [path for path in _SOURCES if path.parent not in _RENDERERS]
+
+
+@pytest.mark.parametrize("path", _CONSUMERS, ids=_name)
+def test_nobody_searches_the_text_of_an_expression(path: Path) -> None:
+    assert list(_searched(ast.parse(path.read_text(encoding="utf-8")))) == []
 
 
 def test_lock_files_name_no_index_and_pin_by_hash() -> None:
@@ -72,15 +125,3 @@ def test_what_runs_and_what_develops_agree() -> None:
         return set(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", text, flags=re.MULTILINE))
 
     assert pins("requirements.lock") <= pins("requirements-dev.lock")
-
-
-# "Of both the lower", "Who is slow …": sentences that begin so have to be read twice.
-_TURNED_ROUND = re.compile(r"(Of|What|Who|Whose|Whom|For who)\b")
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-@pytest.mark.parametrize("path", [*_PYTHON, *sorted((ROOT / "dags").rglob("*.py"))], ids=_name)
-def test_docstrings_begin_with_their_subject_or_their_verb(path: Path) -> None:
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    found = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, _DOCUMENTED)]
-    assert [doc for doc in found if _TURNED_ROUND.match(doc)] == []

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.runtime.jvm.functions import register_calls
 from holdfast.tasks.evaluate.sink_records import SinkRecords
-from holdfast.types.topology import Insertion, KeyExpression
+from holdfast.types.topology import Insertion, NamedExpression
 
 __all__ = ["InsertedRecord", "constants", "inserted"]
 
@@ -26,10 +26,10 @@ class InsertedRecord:
     timestamp: int
 
 
-def constants(session: SparkSession, values: Sequence[KeyExpression]) -> list[pa.Array]:
+def constants(session: SparkSession, values: Sequence[NamedExpression]) -> list[pa.Array]:
     """One array of one row per expression, of its column's type."""
-    register_calls(session, " ".join(value.spark for value in values))
-    select = ", ".join(f"{value.spark} AS c{i}" for i, value in enumerate(values))
+    register_calls(session, [value.expression for value in values])
+    select = ", ".join(f"{value.sql} AS c{i}" for i, value in enumerate(values))
     row = session.sql(f"SELECT {select}").toArrow()
     return [
         row[f"c{i}"].combine_chunks().cast(value.column.type.arrow())

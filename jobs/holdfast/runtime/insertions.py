@@ -21,6 +21,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
+from holdfast.types.expressions import canonical
 from holdfast.types.ids import insertions_topic, insertions_transactional_id
 from holdfast.types.topology import Insertion
 
@@ -77,8 +78,8 @@ def insertion_names(insertions: Sequence[Insertion]) -> dict[bytes, Insertion]:
     seen: Counter[str] = Counter()
     found = {}
     for insertion in insertions:
-        values = [value.spark for value in insertion.values]
-        text = repr((insertion.source.topic, values, insertion.timestamp))
+        values = [value.expression.canonical for value in insertion.values]
+        text = repr((insertion.source.topic, values, canonical(insertion.timestamp)))
         seen[text] += 1
         name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:16]
         found[name.encode()] = insertion

@@ -1,88 +1,29 @@
-"""The texts that expressions had when they were first released: fingerprints and facts keep them.
+"""Functions as they were rendered when they were first released: fingerprints and facts keep that.
 
-A fingerprint is of rendered text.  Where an engine gets another text now, for the same values, a
-statement is planned once more as it was rendered before, and the query carries both texts
-(`Query.released_texts`); so a table that was made before the change is still its statement's.
+A fingerprint is of rendered text.  Where an engine gets another text now, for the same values, an
+expression is rendered once more as it was before and carries both texts (`Expression.released`);
+so a table that was made before the change is still its statement's.  LIKE and REDUCE, which are
+no functions of the catalog, look at `Translator.released` themselves.
 What changed the values is not listed here: its statements have another fingerprint.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql.functions.collections import joined
 from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, py
-from holdfast.types.topology import Query, Topology
 
-__all__ = ["as_released", "planned", "released", "rendered_before"]
-
-T = TypeVar("T")
-_RELEASED: ContextVar[bool] = ContextVar("released", default=False)
-# What every text that is rendered otherwise than before calls.
-_CHANGED = re.compile(r"\bhf_(?:regexp_\w+?|like|replace|array_join|too_large)__")
-
-
-def planned(plan: Callable[[], Topology]) -> Topology:
-    """What `plan` makes; its queries carry their texts of before where those are others."""
-    made = plan()
-    before = rendered_before(plan, made.queries)
-    if before is None:
-        return made
-    queries = map(_with_texts, made.queries, before.queries)
-    return replace(made, queries=tuple(queries))
-
-
-def rendered_before(make: Callable[[], T], now: object) -> T | None:
-    """What `make` makes with expressions as before.
-
-    None if `now`, its result, has no others, or if the statement was refused before.
-    """
-    if released() or not _CHANGED.search(repr(now)):
-        return None
-    token = _RELEASED.set(True)
-    try:
-        return make()
-    except (InvalidStatement, Unsupported):
-        return None
-    finally:
-        _RELEASED.reset(token)
-
-
-def released() -> bool:
-    """Whether expressions are rendered as before."""
-    return _RELEASED.get()
+__all__ = ["as_released"]
 
 
 def as_released(overload: Overload) -> Overload:
-    """A function as it was rendered before."""
-    return replace(overload, **_BEFORE.get(overload.signature, {}))
-
-
-def _with_texts(now: Query, before: Query) -> Query:
-    found: dict[str, str] = {}
-    try:
-        for text, first in _others(now, before):
-            found.setdefault(text, first)  # Spark's, which fingerprints are of, stand first
-    except ValueError:  # two aggregates now that were one: the state is another
-        return now
-    return replace(now, released_texts=tuple(found.items())) if found else now
-
-
-def _others(now: Any, before: Any) -> Iterator[tuple[str, str]]:
-    """The texts of two plans of one statement that differ."""
-    if isinstance(now, str) and now != before:
-        yield now, before
-    elif isinstance(now, tuple):
-        for one, other in zip(now, before, strict=True):
-            yield from _others(one, other)
-    elif is_dataclass(now):
-        for field in fields(now):
-            yield from _others(getattr(now, field.name), getattr(before, field.name))
+    """A function as it was first rendered; itself if that is how it is rendered now."""
+    before = _BEFORE.get(overload.signature)
+    return overload if before is None else replace(overload, **before)
 
 
 def _literal(template: str, *checks: Callable[[Call], bool]) -> Rendering:

@@ -30,7 +30,7 @@ from holdfast.types.ids import (
     progress_topic,
 )
 from holdfast.types.internal_topics import for_application
-from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
+from holdfast.types.topology import Emit, Insertion, NamedExpression, Topology
 
 __all__ = ["BrokerEngine"]
 
@@ -59,7 +59,7 @@ class BrokerEngine:
         with closing(SmallSession(1)) as session:
             return [insertion_record(session, insertion) for insertion in insertions]
 
-    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
         """Constants of a statement, one row each."""
         with closing(SmallSession(1)) as session:
             return session.constants(values)

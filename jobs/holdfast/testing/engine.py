@@ -31,7 +31,7 @@ from holdfast.types.topology import (
     AggregateStep,
     Emit,
     Insertion,
-    KeyExpression,
+    NamedExpression,
     Query,
     Topology,
     statements,
@@ -61,7 +61,7 @@ class Engine:
         """The records of INSERT INTO … VALUES and their topics."""
         return [insertion_record(self._session, insertion) for insertion in insertions]
 
-    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
         """Constants of a statement, one row each."""
         return self._session.constants(values)
 

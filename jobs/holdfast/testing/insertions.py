@@ -14,12 +14,11 @@ from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.topics import Topics
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, Column
-from holdfast.types.topology import Expectation, Insertion, KeyExpression, Source
+from holdfast.types.topology import Expectation, Insertion, NamedExpression, Source
 
 __all__ = ["insertion_record", "unmet"]
 
-Constants = Callable[[Sequence[KeyExpression]], list[pa.Array]]
+Constants = Callable[[Sequence[NamedExpression]], list[pa.Array]]
 
 
 def insertion_record(session: SmallSession, insertion: Insertion) -> tuple[str, RawRecord]:
@@ -54,7 +53,7 @@ def _difference(expectation: Expectation, record: RawRecord, constants: Constant
         return "it is no tombstone" if expectation.tombstone else "it is a tombstone"
     given = list(expectation.values)
     if expectation.timestamp is not None:
-        given.append(KeyExpression(expectation.timestamp, Column("ROWTIME", BIGINT)))
+        given.append(NamedExpression("ROWTIME", expectation.timestamp))
     row = {**_row(expectation.source, record), "ROWTIME": record.timestamp}
     wanted = [array[0].as_py() for array in constants(given)]
     pairs = [

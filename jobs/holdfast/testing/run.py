@@ -26,7 +26,7 @@ from holdfast.testing.phases import Life, phases
 from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
+from holdfast.types.topology import Emit, Insertion, NamedExpression, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
@@ -69,7 +69,7 @@ class _Engine(Protocol):
     def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
         """The records of INSERT INTO … VALUES and their topics."""
 
-    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
         """Constants of a statement, one row each."""
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:

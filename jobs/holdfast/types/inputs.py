@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.types.schema import Column
+from holdfast.types.expressions import Expression, NamedExpression, canonical
 from holdfast.types.sources import Source
 
-__all__ = ["Input", "JoinKind", "KeyExpression"]
+__all__ = ["Input", "JoinKind"]
 
 
 class JoinKind(StrEnum):
@@ -21,34 +21,32 @@ class JoinKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class KeyExpression:
-    """One GROUP BY expression: Spark SQL over the source's columns, and the column it makes."""
-
-    spark: str
-    column: Column
-
-
-@dataclass(frozen=True)
 class Input:
     """One source of a step with state, up to the shuffle; all of it is Spark SQL.
 
     Attributes:
         keys: the shuffle key (join key, primary key); a null part drops a stream's record.
         columns: what is carried into the state task, named uniquely over all inputs of the step
-            (`OutputColumn.duckdb` refers to them by that name).
+            (a join's outputs refer to them by that name).
         filter: records it does not pass count as not there: dropped from a stream, a tombstone
             of a table.
     """
 
     source: Source
-    keys: tuple[KeyExpression, ...]
-    columns: tuple[KeyExpression, ...]
-    filter: str | None = None
+    keys: tuple[NamedExpression, ...]
+    columns: tuple[NamedExpression, ...]
+    filter: Expression | None = None
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All of them."""
+        filters = () if self.filter is None else (self.filter,)
+        return (*filters, *(e.expression for e in (*self.keys, *self.columns)))
 
     def fingerprint_parts(self) -> dict[str, object]:
         return {
             "source": [self.source.name, self.source.topic],
-            "keys": [[k.spark, str(k.column.type)] for k in self.keys],
-            "columns": [[c.spark, str(c.column.type)] for c in self.columns],
-            "filter": self.filter,
+            "keys": [[k.expression.canonical, str(k.column.type)] for k in self.keys],
+            "columns": [[c.expression.canonical, str(c.column.type)] for c in self.columns],
+            "filter": canonical(self.filter),
         }

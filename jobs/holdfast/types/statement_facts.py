@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from holdfast.types.expressions import NamedExpression, canonical
 from holdfast.types.schema import Column
 from holdfast.types.topology import AggregateStep, Emit, JoinStep, ProjectStep, Query, Sink, Source
 
@@ -22,7 +23,7 @@ def statement_facts(query: Query) -> str:
         "sink": _written(query.sink),
         "keys": _columns(query.sink.key_columns),
         "columns": _columns(query.sink.value_columns),
-        "results": query.as_released(_results(query)),
+        "results": _results(query),
         "windows": _windows(query),
         "sources": [_read(source) for source in query.sources],
     }
@@ -74,14 +75,17 @@ def _results(query: Query) -> dict[str, Any]:
     """The expressions that make a sink row from the state, or from a record without state."""
     step = query.step
     if isinstance(step, AggregateStep):
-        return {"outputs": [o.duckdb for o in step.outputs], "having": step.having}
+        return {"outputs": _texts(step.outputs), "having": canonical(step.having)}
     if isinstance(step, JoinStep):
-        made = [*step.keys, *step.outputs]
-        return {"outputs": [o.duckdb for o in made], "where": step.filter}
+        return {"outputs": _texts((*step.keys, *step.outputs)), "where": canonical(step.filter)}
     if isinstance(step, ProjectStep):
-        texts = [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
-        return {"outputs": texts, "where": query.filter}
+        made = (*step.keys, *step.outputs, *step.explode)
+        return {"outputs": _texts(made), "where": canonical(query.filter)}
     return {}  # the state covers everything
+
+
+def _texts(made: tuple[NamedExpression, ...]) -> list[str]:
+    return [each.expression.canonical for each in made]
 
 
 def _windows(query: Query) -> dict[str, Any]:

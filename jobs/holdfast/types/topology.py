@@ -2,9 +2,7 @@
 
 `holdfast.sql` makes it (pure), `holdfast.runtime` runs it, `explain` prints it.  Runtime and
 planner meet in it alone.  What both ends need to know of functions and aggregates (names, types,
-user-defined ones) is in `holdfast.tasks`, which `sql` imports as well.  Expressions are text in
-the dialect of the engine that evaluates them: Spark SQL before the shuffle, DuckDB SQL after the
-merge.
+user-defined ones) is in `holdfast.tasks`, which `sql` imports as well.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
-from holdfast.types.inputs import Input, JoinKind, KeyExpression
-from holdfast.types.schema import Column, SqlType
+from holdfast.types.expressions import Expression, NamedExpression, canonical
+from holdfast.types.inputs import Input, JoinKind
+from holdfast.types.schema import SqlType
 from holdfast.types.sources import (
     HEADERS,
     HEADERS_TYPE,
@@ -69,6 +67,7 @@ __all__ = [
     "DeduplicateStep",
     "Emit",
     "Expectation",
+    "Expression",
     "Format",
     "HeaderColumn",
     "Input",
@@ -77,8 +76,7 @@ __all__ = [
     "JoinKind",
     "JoinStep",
     "JoinWindow",
-    "KeyExpression",
-    "OutputColumn",
+    "NamedExpression",
     "ProjectStep",
     "Query",
     "ResolveStep",
@@ -133,72 +131,77 @@ class Window:
 class AggregateCall:
     """One aggregate of a SELECT or HAVING.
 
-    `name` is the internal column (`__a0`, `__a1` …) that `OutputColumn.duckdb` refers to;
-    `args` is Spark SQL over the source's columns; `literals` are constant arguments (TOPK's k).
+    `name` is the internal column (`__a0`, `__a1` …) that the step's outputs refer to; `args` are
+    Spark's, over the source's columns; `literals` are constant arguments (TOPK's k).
     """
 
     name: str
     function: str
-    args: tuple[str, ...]
-    arg_types: tuple[SqlType, ...]
+    args: tuple[Expression, ...]
     literals: tuple[str | int | float | bool | None, ...]
     type: SqlType
 
-
-@dataclass(frozen=True)
-class OutputColumn:
-    """A value column of an aggregate's result.
-
-    `ref` names an aggregate (`__a0`), a key column or WINDOWSTART / WINDOWEND when the
-    expression is nothing more (no evaluation needed); else it is None and `duckdb` is
-    evaluated over the key columns, the aggregates and the window bounds.
-    """
-
-    column: Column
-    ref: str | None
-    duckdb: str
+    @property
+    def arg_types(self) -> tuple[SqlType, ...]:
+        return tuple(a.type for a in self.args)
 
 
 @dataclass(frozen=True)
 class AggregateStep:
-    """GROUP BY: one row of state per key (and window)."""
+    """GROUP BY: one row of state per key (and window).
 
-    keys: tuple[KeyExpression, ...]
+    `outputs` and `having` are DuckDB's, over the key columns, the aggregates (`__a0` …) and the
+    bounds WINDOWSTART and WINDOWEND.
+    """
+
+    keys: tuple[NamedExpression, ...]
     window: Window | None
     aggregates: tuple[AggregateCall, ...]
-    outputs: tuple[OutputColumn, ...]
-    having: str | None = None  # DuckDB SQL, boolean
+    outputs: tuple[NamedExpression, ...]
+    having: Expression | None = None
     emit: Emit = Emit.BATCH
     # The source is what a `ChangesStep` wrote: `aggregates` are over the new row's columns, and
     # these, parallel to them, over the old row's, which is taken back first.  Empty: a stream.
     undo: tuple[AggregateCall, ...] = ()
 
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Those that are evaluated over records."""
+        args = (a for call in (*self.aggregates, *self.undo) for a in call.args)
+        return (*(k.expression for k in self.keys), *args)
+
     def fingerprint_parts(self) -> dict[str, object]:
         """The parts on which stored rows depend; outputs and HAVING may change freely."""
         window = self.window
         return {
-            "keys": [[k.spark, str(k.column.type)] for k in self.keys],
+            "keys": [[k.expression.canonical, str(k.column.type)] for k in self.keys],
             "window": [window.kind, window.size_ms, window.advance_ms] if window else None,
             "aggregates": [
-                [a.function, list(a.args), list(a.literals), str(a.type)] for a in self.aggregates
+                [a.function, [each.canonical for each in a.args], list(a.literals), str(a.type)]
+                for a in self.aggregates
             ],
         }
 
 
 @dataclass(frozen=True)
 class ProjectStep:
-    """A statement without state: key and value columns as Spark SQL over the source's columns.
+    """A statement without state: key and value columns, by Spark over the source's columns.
 
-    `keys` is one Spark expression per sink key column; `outputs` one per sink value column.
-    Of a windowed sink two more keys follow: the columns WINDOW_START and WINDOW_END.
+    `keys` is one expression per sink key column; `outputs` one per sink value column.
+    A windowed sink has two more keys: the columns WINDOW_START and WINDOW_END.
     Over a TABLE a row that the filter does not pass is written as a tombstone.
     """
 
-    keys: tuple[KeyExpression, ...]
-    outputs: tuple[KeyExpression, ...]
+    keys: tuple[NamedExpression, ...]
+    outputs: tuple[NamedExpression, ...]
     # Table functions, evaluated side by side (the shorter ones end in nulls): each makes the
-    # column of its name out of an array, and `keys` and `outputs` may refer to it.
-    explode: tuple[KeyExpression, ...] = ()
+    # column of its name out of an array's elements, and `keys` and `outputs` may refer to it.
+    explode: tuple[NamedExpression, ...] = ()
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All of them."""
+        return tuple(e.expression for e in (*self.keys, *self.outputs, *self.explode))
 
 
 @dataclass(frozen=True)
@@ -220,22 +223,22 @@ class JoinStep:
 
     `keys` and `outputs` are evaluated over the columns of both inputs (null where a side has no
     row), over the join key's columns by the names they have in `left.keys`, and over `ROWTIME`.
-    Of a TABLE_TABLE join `keys` name columns of `left.keys`: a tombstone has no others.
+    The `keys` of a TABLE_TABLE join are columns of `left.keys`: a tombstone has no others.
     A FOREIGN_KEY join is the second of three queries, see `SubscribeStep`.
     `history_ms`: of a versioned right table, how far back a stream's record may look.
     `broadcast`: every state partition has all of the right table, and the stream's records go by
     their topic partition instead of by key.
-    Of a windowed sink two more `keys` follow: the columns WINDOW_START and WINDOW_END.
+    A windowed sink has two more `keys`: the columns WINDOW_START and WINDOW_END.
     """
 
     form: JoinForm
     kind: JoinKind
     left: Input
     right: Input
-    keys: tuple[OutputColumn, ...]
-    outputs: tuple[OutputColumn, ...]
+    keys: tuple[NamedExpression, ...]
+    outputs: tuple[NamedExpression, ...]
     window: JoinWindow | None = None
-    filter: str | None = None  # DuckDB SQL, boolean: WHERE, after the join
+    filter: Expression | None = None  # WHERE, by DuckDB after the join
     history_ms: int | None = None
     emit: Emit = Emit.BATCH
     broadcast: bool = False
@@ -265,19 +268,16 @@ class Query:
     """One `CREATE … AS SELECT`: one stateful (or no stateful) step, restartable by itself.
 
     `id` is stable under reordering of a file: `ctas_<name>` or `csas_<name>`, lower-case.
-    `filter` is the WHERE clause in Spark SQL.  `released_texts`: expressions, as an engine gets
-    them, that were first released as another text for the same values; with each that text, which
-    fingerprint and facts keep.
+    `filter` is the WHERE clause, evaluated by Spark.
     """
 
     id: str
     statement: str
     source: Source
-    filter: str | None
+    filter: Expression | None
     step: Step
     sink: Sink
     properties: tuple[tuple[str, str], ...] = ()
-    released_texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -288,6 +288,12 @@ class Query:
     def inputs(self) -> tuple[Input, ...]:
         """The inputs of a step that sees rows, by side; none of an aggregate or a projection."""
         return () if isinstance(self.step, AggregateStep | ProjectStep) else self.step.inputs
+
+    def over_records(self, side: int = 0) -> tuple[Expression, ...]:
+        """The expressions that Spark evaluates over the records of a source."""
+        if not isinstance(self.step, AggregateStep | ProjectStep):
+            return self.step.inputs[side].expressions
+        return (*(() if self.filter is None else (self.filter,)), *self.step.expressions)
 
     @property
     def stateful(self) -> bool:
@@ -302,18 +308,10 @@ class Query:
     def canonical(self) -> str:
         """The text whose change makes stored state unusable (kept in the commit marker)."""
         parts: dict[str, object] = {"source": self.source.name, "topic": self.source.topic}
-        parts["filter"] = self.filter
+        parts["filter"] = canonical(self.filter)
         if not isinstance(self.step, ProjectStep):
             parts.update(self.step.fingerprint_parts())
-        return json.dumps(self.as_released(parts), sort_keys=True, default=str)
-
-    def as_released(self, value: Any) -> Any:
-        """JSON in which the texts of expressions are those that were first released."""
-        if isinstance(value, dict):
-            return {key: self.as_released(part) for key, part in value.items()}
-        if isinstance(value, list):
-            return [self.as_released(part) for part in value]
-        return dict(self.released_texts).get(value, value) if isinstance(value, str) else value
+        return json.dumps(parts, sort_keys=True, default=str)
 
     def fingerprint(self) -> str:
         """16 hex digits of SHA-256 over `canonical()`."""
@@ -324,26 +322,26 @@ class Query:
 class Insertion:
     """INSERT INTO … VALUES: one record of a topic.
 
-    `values` are constants in Spark SQL, one per column of the source, key columns first;
+    `values` are constants for Spark, one per column of the source, key columns first;
     `timestamp` is the ROWTIME that was given (BIGINT, ms), None: the time it is written.
     """
 
     source: Source
-    values: tuple[KeyExpression, ...]
-    timestamp: str | None = None
+    values: tuple[NamedExpression, ...]
+    timestamp: Expression | None = None
 
 
 @dataclass(frozen=True)
 class Expectation:
     """ASSERT VALUES, or ASSERT NULL VALUES (`tombstone`): what a topic's next record looks like.
 
-    `values` are constants in Spark SQL, one per column that the statement names; the other
-    columns may be anything.  `line` is where the statement stands.
+    `values` are constants for Spark, one per column that the statement names; the other columns
+    may be anything.  `line` is where the statement stands.
     """
 
     source: Source
-    values: tuple[KeyExpression, ...]
-    timestamp: str | None
+    values: tuple[NamedExpression, ...]
+    timestamp: Expression | None
     tombstone: bool
     line: int
 

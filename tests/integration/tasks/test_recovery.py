@@ -23,6 +23,7 @@ from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.topology import AggregateStep
 from tests.simulation.histories.checks import check_exact
 from tests.simulation.jobs import one_table as history
+from tests.support.expressions import condition
 
 SEED = 5
 KEYS = len(history.expected(SEED))
@@ -120,7 +121,7 @@ def test_another_statement_is_refused(plan: QueryPlan, tmp_path: Path) -> None:
     _run(plan, tmp_path)
     step = plan.query.step
     assert isinstance(step, AggregateStep)
-    call = replace(step.aggregates[0], args=("`K`",))
+    call = replace(step.aggregates[0], args=(step.keys[0].expression,))
     other = replace(plan.query, step=replace(step, aggregates=(call,)))
     with pytest.raises(IncompatibleStatement):
         history.open_task(replace(plan, query=other), tmp_path)
@@ -130,7 +131,7 @@ def test_create_or_replace_may_give_the_rows_another_filter(
     plan: QueryPlan, tmp_path: Path
 ) -> None:
     _run(plan, tmp_path)
-    filtered = replace(plan.query, filter="K > 'k'")
+    filtered = replace(plan.query, filter=condition("K > 'k'", "K"))
     with pytest.raises(IncompatibleStatement):
         history.open_task(replace(plan, query=filtered), tmp_path)
     new = replace(filtered, statement="CREATE OR REPLACE TABLE …")

@@ -21,17 +21,17 @@ from holdfast.types.ids import progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
     HEADERS_TYPE,
-    KeyExpression,
     ProjectStep,
     Query,
     Sink,
     Source,
 )
+from tests.support.expressions import spark_column
 
 BATCHES = 3
 SIZE = 10
 KEY, VALUE = Column("K", STRING), Column("V", BIGINT)
-STEP = ProjectStep((KeyExpression("`K`", KEY),), (KeyExpression("`V`", VALUE),))
+STEP = ProjectStep((spark_column(KEY),), (spark_column(VALUE),))
 
 
 def plan_of(bootstrap: str, application_id: str) -> StreamPlan:

@@ -32,21 +32,20 @@ from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
-    KeyExpression,
-    OutputColumn,
     Query,
     Sink,
     Source,
 )
+from tests.support.expressions import duckdb_column, spark_column
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING),))
 BATCHES = 4
 
 
 def query(sink_topic: str) -> Query:
-    count = AggregateCall("__a0", "COUNT", (), (), (), BIGINT)
-    output = OutputColumn(Column("N", BIGINT), "__a0", '"__a0"')
-    key = KeyExpression("`K`", Column("K", STRING))
+    count = AggregateCall("__a0", "COUNT", (), (), BIGINT)
+    output = duckdb_column(Column("N", BIGINT), "__a0")
+    key = spark_column(Column("K", STRING))
     step = AggregateStep((key,), None, (count,), (output,))
     sink = Sink("T", "TABLE", sink_topic, (Column("K", STRING),), (output.column,))
     return Query("ctas_t", "", SOURCE, None, step, sink)

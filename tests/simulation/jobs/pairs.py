@@ -40,8 +40,8 @@ def pair_rows(
         for record in records[each.source.topic]:
             key = None if record.key is None else record.key.encode()
             at = HASH_OF_NULL % partitions if key is None else state_partition(key, partitions)
-            values = {"`K`": record.key, "`V`": record.value}
-            row = {c.column.name: values[c.spark] for c in each.columns}
+            values = {"K": record.key, "V": record.value}
+            row = {c.column.name: values[c.ref or ""] for c in each.columns}
             shares[at].append(row | _meta(record, side, key))
     schema = row_schema(query.inputs)
     return [[_encoded(rows, schema)] if rows else [] for rows in shares]

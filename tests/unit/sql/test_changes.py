@@ -7,7 +7,8 @@ import pytest
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.types.schema import BIGINT, INTEGER, Column
-from holdfast.types.topology import JoinStep, KeyExpression, ProjectStep, Topology, statements
+from holdfast.types.topology import JoinStep, ProjectStep, Topology, statements
+from tests.support.expressions import named
 
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
@@ -32,7 +33,7 @@ def test_several_queries_write_one_stream() -> None:
     assert {q.sink.topic for q in topology.queries} == {"O"}
     step = topology.queries[1].step
     assert isinstance(step, ProjectStep)
-    assert step.outputs == (KeyExpression("CAST(`V` AS BIGINT)", Column("V", BIGINT)),)
+    assert step.outputs == (named("CAST(`V` AS BIGINT)", Column("V", BIGINT), "V"),)
 
 
 def test_a_join_is_inserted_with_its_columns_widened() -> None:
@@ -40,7 +41,7 @@ def test_a_join_is_inserted_with_its_columns_widened() -> None:
         "INSERT INTO b SELECT a.k AS k, a.v AS v FROM a JOIN b WITHIN 1 DAY ON a.k = b.k;"
     ).queries[0]
     assert isinstance(query.step, JoinStep)
-    assert query.step.outputs[0].duckdb == 'TRY(CAST("A_V" AS BIGINT))'
+    assert query.step.outputs[0].sql == 'TRY(CAST("A_V" AS BIGINT))'
     assert query.sink.topic == "b"
 
 
@@ -48,11 +49,11 @@ def test_inserted_values_are_constants_per_column() -> None:
     topology = compiled("INSERT INTO b (v, rowtime, k) VALUES (2, 1000, 1 + 1); "
                         "INSERT INTO t (k) VALUES (7);")  # fmt: skip
     first, second = topology.insertions
-    assert first.timestamp == "CAST(1000 AS BIGINT)"
-    assert [(v.column.name, v.spark) for v in first.values] == [
+    assert str(first.timestamp) == "CAST(1000 AS BIGINT)"
+    assert [(v.column.name, v.sql) for v in first.values] == [
         ("K", "(1 + 1)"), ("V", "CAST(2 AS BIGINT)"),
     ]  # fmt: skip
-    assert [v.spark for v in second.values] == ["7", "CAST(NULL AS BIGINT)"]
+    assert [v.sql for v in second.values] == ["7", "CAST(NULL AS BIGINT)"]
     assert (second.source.name, second.timestamp) == ("T", None)
 
 

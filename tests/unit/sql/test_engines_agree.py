@@ -46,11 +46,11 @@ def in_spark(spark: SparkSession) -> Iterator[dict[str, Any]]:
         try:
             output = query.step.outputs[0]
             register_functions(spark, query)
-            frame.selectExpr(output.spark)  # Spark analyses eagerly
+            frame.selectExpr(output.sql)  # Spark analyses eagerly
             outputs[expression] = output
         except Exception as error:  # noqa: BLE001 -- shown by the expression's own test
             found[expression] = error
-    selected = [f"{o.spark} AS C{i}" for i, o in enumerate(outputs.values())]
+    selected = [f"{o.sql} AS C{i}" for i, o in enumerate(outputs.values())]
     table = frame.selectExpr(*selected).toArrow()
     for i, (expression, output) in enumerate(outputs.items()):
         value = table[f"C{i}"].cast(output.column.type.arrow())[0].as_py()
@@ -77,7 +77,7 @@ def in_duckdb() -> dict[str, Any]:
 def evaluated(step: AggregateStep) -> Any:
     frame = {k.column.name: pa.array([1], k.column.type.arrow()) for k in step.keys}
     for call in step.aggregates:
-        value = ROW[call.args[0].strip("`")] if call.args else 1
+        value = ROW[call.args[0].ref or ""] if call.args else 1
         frame[call.name] = pa.array([value], call.type.arrow())
     result = last_value(step, frame)
     return plain(result[0].as_py(), step.outputs[-1].column.type)

@@ -23,7 +23,7 @@ def compiled(expression: str) -> tuple[str, str]:
     """Type and Spark SQL of an expression."""
     step = compile_text(f"{S}CREATE STREAM o AS SELECT {expression} AS c FROM s;").queries[0].step
     assert isinstance(step, ProjectStep)
-    return str(step.outputs[0].column.type), step.outputs[0].spark
+    return str(step.outputs[0].column.type), step.outputs[0].sql
 
 
 @pytest.mark.parametrize(

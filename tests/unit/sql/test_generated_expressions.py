@@ -132,7 +132,7 @@ def test_spark_accepts_it(frame: DataFrame, expression: str) -> None:
     assert isinstance(step, ProjectStep)
     output = step.outputs[0]
     register_functions(frame.sparkSession, topology.queries[0])
-    found = frame.selectExpr(f"{output.spark} AS c").schema["c"].dataType.simpleString()
+    found = frame.selectExpr(f"{output.sql} AS c").schema["c"].dataType.simpleString()
     assert found == output.column.type.spark().lower().replace("`", "").replace(", ", ",")
 
 
@@ -149,7 +149,7 @@ def test_duckdb_evaluates_it(expression: str) -> None:
     assert isinstance(step, AggregateStep)
     columns: dict[str, pa.Array] = {"K": pa.array([1, 2], pa.int32())}
     for call in step.aggregates:
-        value: Any = ROW[call.args[0].strip("`")] if call.args else 1
+        value: Any = ROW[call.args[0].ref or ""] if call.args else 1
         columns[call.name] = pa.array([value, None], call.type.arrow())
     result = last_value(step, columns)
     assert result.type == step.outputs[-1].column.type.arrow()

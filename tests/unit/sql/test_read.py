@@ -52,6 +52,12 @@ def test_a_select_stands_where_a_server_is_asked() -> None:
             parse(Script("SELECT * FROM t;"), place=place)
 
 
+def test_a_condition_reads_the_columns_that_it_names() -> None:
+    condition = read("SELECT * FROM t WHERE id = '\"N\"' OR id = 'N'").condition
+    assert condition is not None
+    assert condition.columns == ("ID",)
+
+
 def test_a_star_has_the_bounds_of_windows() -> None:
     star = read("SELECT * FROM w", WINDOWED)
     assert [c.name for c in star.columns] == ["K", "WINDOWSTART", "WINDOWEND", "DAY"]
@@ -212,6 +218,7 @@ def test_so_many_alternatives_bound_nothing() -> None:
 def test_aggregates_are_named_once() -> None:
     grouped = read("SELECT n, COUNT(*), COUNT(*) + 1 FROM t GROUP BY n HAVING COUNT(*) > 1")
     assert grouped.grouping is not None
-    assert grouped.grouping.columns == (("__g0", '"N"'), ("__a0", "count(*)"))
+    columns = [(each.name, each.sql) for each in grouped.grouping.columns]
+    assert columns == [("__g0", '"N"'), ("__a0", "count(*)")]
     assert grouped.grouping.groups == 1
     assert [o.ref for o in grouped.outputs] == ["__g0", "__a0", None]

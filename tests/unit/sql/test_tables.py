@@ -12,13 +12,13 @@ from holdfast.types.topology import (
     ChangesStep,
     Emit,
     Format,
-    KeyExpression,
     ProjectStep,
     Query,
     TableStep,
     Topology,
     WindowKind,
 )
+from tests.support.expressions import spark_column
 
 SOURCES = """\
 CREATE TABLE rooms (nr INT PRIMARY KEY, floor INT, beds INT)
@@ -47,9 +47,9 @@ def test_a_projection_of_a_table_keeps_no_state() -> None:
 def test_where_over_a_table_keeps_which_rows_passed() -> None:
     query = last("CREATE TABLE o AS SELECT nr AS room, beds FROM rooms WHERE floor = 2;")
     assert isinstance(query.step, TableStep)
-    assert query.step.input.keys == (KeyExpression("`NR`", Column("ROOM", INTEGER)),)
-    assert query.step.input.columns == (KeyExpression("`BEDS`", Column("BEDS", INTEGER)),)
-    assert (query.filter, query.step.input.filter) == (None, "(`FLOOR` = 2)")
+    assert query.step.input.keys == (spark_column(Column("NR", INTEGER), "ROOM"),)
+    assert query.step.input.columns == (spark_column(Column("BEDS", INTEGER)),)
+    assert (query.filter, str(query.step.input.filter)) == (None, "(`FLOOR` = 2)")
 
 
 def test_an_aggregate_over_a_table_takes_the_old_row_back() -> None:
@@ -59,15 +59,15 @@ def test_an_aggregate_over_a_table_takes_the_old_row_back() -> None:
     ).queries
     assert isinstance(changes.step, ChangesStep)
     assert (changes.id, changes.sink.internal) == ("ctas_o_changes", True)
-    assert [c.spark for c in changes.step.input.columns] == ["`FLOOR`", "`BEDS`"]
+    assert [c.sql for c in changes.step.input.columns] == ["`FLOOR`", "`BEDS`"]
     assert changes.step.groups == 1
     assert isinstance(grouped.step, AggregateStep)
     calls = (grouped.step.aggregates, grouped.step.undo)
-    assert [[c.args for c in each] for each in calls] == [
-        [(), ("`NEW_C0`",)],
-        [(), ("`OLD_C0`",)],
+    assert [[[a.ref for a in c.args] for c in each] for each in calls] == [
+        [[], ["NEW_C0"]],
+        [[], ["OLD_C0"]],
     ]
-    assert grouped.step.keys[0] == KeyExpression("`G0`", Column("FLOOR", INTEGER))
+    assert grouped.step.keys[0] == spark_column(Column("G0", INTEGER), "FLOOR")
 
 
 def test_sessions_and_final_results() -> None:
@@ -95,14 +95,14 @@ def test_a_projection_of_a_windowed_stream_keeps_its_windows() -> None:
     assert [k.column.name for k in query.step.keys] == ["NR", "__window_start", "__window_end"]
     assert query.sink.key_columns == (Column("NR", INTEGER),)
     assert query.sink.window is WindowKind.SESSION
-    assert query.step.outputs[-1] == KeyExpression("`__window_start`", Column("SINCE", BIGINT))
+    assert query.step.outputs[-1] == spark_column(Column("__window_start", BIGINT), "SINCE")
 
 
 def test_table_functions_make_rows_out_of_arrays() -> None:
     query = last("CREATE STREAM o AS SELECT nr, UCASE(EXPLODE(names)) AS name FROM visits;")
     assert isinstance(query.step, ProjectStep)
-    assert [(e.spark, e.column.name) for e in query.step.explode] == [("`NAMES`", "KSQL_SYNTH_0")]
-    assert [o.spark for o in query.step.outputs] == ["upper(`KSQL_SYNTH_0`)"]
+    assert [(e.sql, e.column.name) for e in query.step.explode] == [("`NAMES`", "KSQL_SYNTH_0")]
+    assert [o.sql for o in query.step.outputs] == ["upper(`KSQL_SYNTH_0`)"]
 
 
 def test_header_columns_read_the_headers() -> None:
@@ -111,7 +111,7 @@ def test_header_columns_read_the_headers() -> None:
         "WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON'); CREATE STREAM o AS SELECT k, h FROM s;"
     ).queries[0]
     assert isinstance(query.step, ProjectStep)
-    assert query.step.outputs[0].spark == (
+    assert query.step.outputs[0].sql == (
         "try_element_at(filter(`__headers`, h -> h.`KEY` = 'trace'), -1).`VALUE`"
     )
 

@@ -11,6 +11,7 @@ from holdfast.types.topology import Topology
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT, w INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
 CREATE STREAM a2 (k INT KEY, v INT, w INT) WITH (KAFKA_TOPIC='a2', VALUE_FORMAT='JSON');
+CREATE STREAM b (k INT KEY, s STRUCT<v INT>) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON');
 CREATE TABLE t (k INT PRIMARY KEY, x INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');
 CREATE STREAM ses (k INT KEY, v INT) WITH (KAFKA_TOPIC='ses', WINDOW_TYPE='SESSION');
 """
@@ -90,6 +91,9 @@ REFUSED = [
      T + "k, COUNT(*) n FROM a GROUP BY k;",
      ("StreamAggregate must have matching columns not part of aggregate. "
      "Values differ: [`K`, `ROWTIME`, `V`] vs. [`K`, `ROWTIME`]")),
+    ("CREATE TABLE o AS SELECT k, COUNT(*) n FROM b WHERE s->v > 0 GROUP BY k;",
+     T + "k, COUNT(*) n FROM b GROUP BY k;",
+     "Values differ: [`K`, `ROWTIME`, `S`] vs. [`K`, `ROWTIME`]"),
     ("CREATE TABLE o AS SELECT k, SUM(v) n FROM a GROUP BY k;",
      T + "k, MAX(v) n FROM a GROUP BY k;", "must have matching aggregate functions"),
     ("CREATE TABLE o AS SELECT k + 1 AS g, COUNT(*) n FROM a GROUP BY k + 1;",

@@ -9,16 +9,16 @@ from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
     ChangesStep,
     Input,
-    KeyExpression,
     ProjectStep,
     Query,
     Sink,
     Source,
     Topology,
 )
+from tests.support.expressions import spark_column
 
 KEY = Column("K", STRING)
-KEYS = (KeyExpression("`K`", KEY),)
+KEYS = (spark_column(KEY),)
 USERS = Source("USERS", "TABLE", "users", (KEY,), (Column("V", BIGINT),))
 BETWEEN = replace(USERS, name="BETWEEN", topic="ctas_t_1")
 FIRST = Query(

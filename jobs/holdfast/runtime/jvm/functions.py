@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from holdfast.tasks.aggregates.user import load_functions, loaded_files
 from holdfast.tasks.functions.base import Types
-from holdfast.tasks.functions.names import DUCK, calls_in, split_name
+from holdfast.tasks.functions.names import DUCK, split_name
 from holdfast.tasks.functions.registry import arrow_function
+from holdfast.types.expressions import Expression
 from holdfast.types.topology import Query
 
 __all__ = ["register_calls", "register_functions"]
@@ -24,13 +26,14 @@ def register_functions(session: SparkSession, query: Query) -> None:
 
     Executors find user-defined functions in the files that this process has loaded.
     """
-    register_calls(session, f"{query.filter} {query.step!r}")
+    sides = range(len(query.sources))
+    register_calls(session, [each for side in sides for each in query.over_records(side)])
 
 
-def register_calls(session: SparkSession, text: str) -> None:
-    """Registers the Python functions that Spark SQL calls, each once per session."""
+def register_calls(session: SparkSession, expressions: Iterable[Expression]) -> None:
+    """Registers the Python functions that expressions call, each once per session."""
     known = _KNOWN.setdefault(session._jsparkSession.sessionUUID(), set())
-    for name in set(calls_in(text)) - known:
+    for name in {name for each in expressions for name in each.functions} - known:
         _, result, _ = split_name(name)
         call = _Call(name, loaded_files())
         session.udf.register(name, arrow_udf(call.columns, result.spark()))

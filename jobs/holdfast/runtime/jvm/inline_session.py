@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.runtime.constants import InsertedRecord, constants, inserted
 from holdfast.runtime.jvm.class_archive import Role, archive_options
-from holdfast.types.topology import Insertion, KeyExpression
+from holdfast.types.topology import Insertion, NamedExpression
 
 __all__ = ["SmallSession"]
 
@@ -71,7 +71,7 @@ class SmallSession:
         """A DataFrame of the rows of an Arrow table."""
         return self._spark.createDataFrame(table)
 
-    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
         """See `runtime.constants`."""
         return constants(self._spark, values)
 

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import KeyExpression
+from holdfast.types.topology import NamedExpression
 
 __all__ = ["exploded"]
 
 _ROW = "__exploded"
 
 
-def exploded(frame: DataFrame, arrays: Sequence[KeyExpression]) -> DataFrame:
+def exploded(frame: DataFrame, arrays: Sequence[NamedExpression]) -> DataFrame:
     """One row per element of the longest array, one column per array; shorter arrays give nulls.
 
     A record whose arrays are all empty or NULL gives no row.  Rows keep their order.
@@ -27,10 +26,10 @@ def exploded(frame: DataFrame, arrays: Sequence[KeyExpression]) -> DataFrame:
     zipped = frame.withColumns(made).withColumn(
         _ROW, expr(f"explode(arrays_zip({', '.join(names)}))")
     )
-    columns = {a.column.name: col(f"{_ROW}.{n}") for n, a in zip(names, arrays, strict=True)}
+    columns = {a.name: col(f"{_ROW}.{n}") for n, a in zip(names, arrays, strict=True)}
     return zipped.withColumns(columns)
 
 
-def _present(array: KeyExpression) -> str:
-    whole = SqlType(Base.ARRAY, element=array.column.type)
-    return f"coalesce(CAST({array.spark} AS {whole.spark()}), CAST(array() AS {whole.spark()}))"
+def _present(array: NamedExpression) -> str:
+    whole = array.expression.type.spark()
+    return f"coalesce(CAST({array.sql} AS {whole}), CAST(array() AS {whole}))"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
@@ -29,10 +27,8 @@ from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
     AggregateStep,
-    Input,
     ProjectStep,
     Query,
-    Step,
     Window,
     WindowKind,
 )
@@ -47,14 +43,11 @@ __all__ = [
 
 
 def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
-    """Columns of a source that the query refers to; ingest does not decode the others.
-
-    The planner quotes every column with backquotes, so the text itself tells.
-    """
+    """Columns of a source that the query refers to; ingest does not decode the others."""
     source = query.sources[side]
-    inputs = query.inputs
-    texts = _input_texts(inputs[side]) if inputs else [query.filter or "", *_texts(query.step)]
-    named = {name for text in texts for name in re.findall(r"`([^`]+)`", text)}
+    named = {name for each in query.over_records(side) for name in each.columns}
+    if isinstance(query.step, AggregateStep) and query.step.undo:
+        named |= {HAS_OLD, HAS_NEW}
     if not query.stateful:  # its results have the headers of what it reads
         named.add(HEADERS)
     if source.timestamp is not None:
@@ -64,22 +57,6 @@ def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
     if source.window is not None:  # the sink's keys may have the windows of the source's
         named |= {WINDOW_START, WINDOW_END}
     return tuple(c.name for c in source.readable if c.name in named)
-
-
-def _input_texts(each: Input) -> list[str]:
-    return [each.filter or "", *(e.spark for e in (*each.keys, *each.columns))]
-
-
-def _texts(step: Step) -> list[str]:
-    """All Spark SQL of a step with one source."""
-    if isinstance(step, AggregateStep):
-        keys = [k.spark for k in step.keys]
-        changed = [f"`{name}`" for name in (HAS_OLD, HAS_NEW) if step.undo]
-        calls = step.aggregates + step.undo
-        return keys + changed + [text for call in calls for text in call.args]
-    if isinstance(step, ProjectStep):
-        return [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
-    raise TypeError(f"{type(step).__name__} has inputs of its own")
 
 
 def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
@@ -137,8 +114,8 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     if not isinstance(step, ProjectStep):
         raise TypeError(f"{query.id} is not stateless")
     register_functions(frame.sparkSession, query)
-    columns = [expr(_of_key(query, k.spark)).alias(f"k{i}") for i, k in enumerate(step.keys)]
-    columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
+    columns = [expr(k.sql).alias(f"k{i}") for i, k in enumerate(step.keys)]
+    columns += [expr(v.sql).alias(f"v{i}") for i, v in enumerate(step.outputs)]
     if HEADERS not in frame.columns:
         frame = frame.withColumn(HEADERS, expr(f"CAST(NULL AS {HEADERS_TYPE.spark()})"))
     meta = [TIMESTAMP, TOMBSTONE, HEADERS]
@@ -150,14 +127,6 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
     return exploded(source, step.explode).select(*columns, *meta)
-
-
-def _of_key(query: Query, spark: str) -> str:
-    """A part of the key; of a record without a value only its own key's columns are known."""
-    named = set(re.findall(r"`([^`]+)`", spark))
-    if named <= {c.name for c in query.source.key_columns} or spark in map("`{}`".format, named):
-        return spark
-    return f"CASE WHEN NOT `{TOMBSTONE}` THEN {spark} END"
 
 
 def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
@@ -174,4 +143,4 @@ def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
 def _filtered(frame: DataFrame, query: Query) -> DataFrame:
     """WHERE; a record without a value never passes it and never counts, as in ksqlDB."""
     alive = frame.where(f"NOT `{TOMBSTONE}`")
-    return alive if query.filter is None else alive.where(query.filter)
+    return alive if query.filter is None else alive.where(query.filter.sql)

@@ -24,7 +24,7 @@ from holdfast.types.topology import (
     TOMBSTONE,
     Input,
     JoinStep,
-    KeyExpression,
+    NamedExpression,
     Query,
 )
 
@@ -131,10 +131,10 @@ def _side_sql(each: Input) -> dict[str, str]:
             kept = f"(NOT {dead} AND {passes})"
     key = state_key_sql(each.keys, parts_may_miss=each.source.kind == "TABLE")
     fixed = {KEY: key, TOMBSTONE: dead, _KEPT: kept}
-    return fixed | {c.column.name: _cast(c.spark, c) for c in each.columns}
+    return fixed | {c.column.name: _cast(c.sql, c) for c in each.columns}
 
 
-def _cast(sql: str, to: KeyExpression) -> str:
+def _cast(sql: str, to: NamedExpression) -> str:
     return f"CAST({sql} AS {to.column.type.spark()})"
 
 

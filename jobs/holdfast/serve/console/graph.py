@@ -17,7 +17,7 @@ from holdfast.types.topology import (
     ChangesStep,
     DeduplicateStep,
     JoinStep,
-    KeyExpression,
+    NamedExpression,
     ProjectStep,
     Query,
     ResolveStep,
@@ -115,11 +115,13 @@ class _Drawing:
     def _inputs(self, query: Query) -> Iterator[str]:
         """The nodes that the step reads: each input, after its WHERE."""
         filters = [(each.source, each.filter) for each in query.inputs]
-        for place, (source, text) in enumerate(filters or [(query.source, query.filter)]):
+        for place, (source, condition) in enumerate(filters or [(query.source, query.filter)]):
             end = self._put(_relation(source))
-            if text:
+            if condition is not None:
                 one = f"{query.id}:where{place}"
-                node = self._put(Node(one, "filter", "WHERE", _plain(text), query=query.id))
+                node = self._put(
+                    Node(one, "filter", "WHERE", _plain(condition.sql), query=query.id)
+                )
                 self.edges.append(Edge(end, node))
                 end = node
             yield end
@@ -170,7 +172,7 @@ def _told(query: Query) -> tuple[str, str, str, Mapping[str, str]]:
         return "join", title, step.form.replace("_", "-").lower(), _join_facts(step)
     if isinstance(step, ProjectStep):
         kind, title = ("explode", "EXPLODE") if step.explode else ("select", "SELECT")
-        values = "; ".join(f"{o.column.name} = {_plain(o.spark)}" for o in step.outputs)
+        values = "; ".join(f"{o.column.name} = {_plain(o.sql)}" for o in step.outputs)
         return kind, title, _names(step.outputs), {"values": values}
     return _other(step)
 
@@ -191,12 +193,12 @@ def _other(
     return "step", title, text, facts
 
 
-def _names(items: Iterable[KeyExpression]) -> str:
+def _names(items: Iterable[NamedExpression]) -> str:
     return ", ".join(each.column.name for each in items)
 
 
 def _aggregate_facts(step: AggregateStep) -> dict[str, str]:
-    facts = {"key": "; ".join(f"{k.column} = {_plain(k.spark)}" for k in step.keys)}
+    facts = {"key": "; ".join(f"{k.column} = {_plain(k.sql)}" for k in step.keys)}
     if step.window is not None:
         facts["window"] = _window(step.window)
     facts["aggregates"] = "; ".join(_plain(_called(call)) for call in step.aggregates)
@@ -215,7 +217,7 @@ def _window(window: Window) -> str:
 def _join_facts(step: JoinStep) -> dict[str, str]:
     facts = {}
     for name, side in (("left key", step.left), ("right key", step.right)):
-        facts[name] = "; ".join(_plain(k.spark) for k in side.keys)
+        facts[name] = "; ".join(_plain(k.sql) for k in side.keys)
     if step.window is not None:
         before, after = duration(step.window.before_ms), duration(step.window.after_ms)
         facts["within"] = f"{before} before, {after} after"
@@ -226,17 +228,17 @@ def _join_facts(step: JoinStep) -> dict[str, str]:
 def _after(query: Query) -> Iterator[tuple[str, str, str]]:
     """(kind, title, text) of the steps after the state task's merge."""
     step = query.step
-    if isinstance(step, AggregateStep) and step.having:
-        text = _plain(step.having)
+    if isinstance(step, AggregateStep) and step.having is not None:
+        text = _plain(step.having.sql)
         for call in step.aggregates:
             text = re.sub(rf"{call.name}\b", _plain(_called(call)), text)
         yield "having", "HAVING", text
-    if isinstance(step, JoinStep) and step.filter:
-        yield "filter", "WHERE", _plain(step.filter)
+    if isinstance(step, JoinStep) and step.filter is not None:
+        yield "filter", "WHERE", _plain(step.filter.sql)
 
 
 def _called(call: AggregateCall) -> str:
-    return f"{call.function}({', '.join(call.args) or '*'})"
+    return f"{call.function}({', '.join(map(str, call.args)) or '*'})"
 
 
 # The planner's wrappers around names, constants and divisors do not help a reader.

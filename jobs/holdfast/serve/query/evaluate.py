@@ -37,7 +37,12 @@ class Evaluation:
             and read.grouping is None
             and len(self._refs) == len(read.outputs)
         )
-        self._outputs = ", ".join(f'{o.duckdb} AS "__o{i}"' for i, o in enumerate(read.outputs))
+        self._outputs = ", ".join(f'{o.sql} AS "__o{i}"' for i, o in enumerate(read.outputs))
+        where = () if self._condition is None else (self._condition,)
+        every = (*where, *read.over_rows, *read.over_groups)
+        self._decides = {name for each in where for name in each.columns}
+        self._reads = self._decides.union(*(each.columns for each in read.over_rows))
+        self._functions = sorted({name for each in every for name in each.functions})
 
     @property
     def output_refs(self) -> list[str | None]:
@@ -61,7 +66,7 @@ class Evaluation:
         grouping = self._read.grouping
         if grouping is None:
             return f"{ROWS}{where}"
-        inner = ", ".join(f'{sql} AS "{name}"' for name, sql in grouping.columns) or "1"
+        inner = ", ".join(f'{each.sql} AS "{each.name}"' for each in grouping.columns) or "1"
         by = ", ".join(str(i + 1) for i in range(grouping.groups))
         grouped = f"SELECT {inner} FROM {ROWS}{where}" + (f" GROUP BY {by}" if by else "")
         having = "" if grouping.having is None else f" WHERE {grouping.having}"
@@ -69,7 +74,7 @@ class Evaluation:
 
     def every(self, rows: pa.Table) -> tuple[pa.Table, list[bool]]:
         """The outputs of all rows, and whether each row passes WHERE."""
-        condition = self._condition or "true"
+        condition = "true" if self._condition is None else self._condition.sql
         text = f'SELECT {self._outputs}, {condition} AS "__c" FROM {ROWS}'
         if self.plain:
             return self.over(rows), [True] * len(rows)
@@ -80,21 +85,19 @@ class Evaluation:
 
     def looks_only_at(self, names: Collection[str], rows: pa.Schema) -> bool:
         """Whether WHERE depends on these columns only."""
-        condition = self._condition or ""
-        return all(n in names or f'"{n}"' not in condition for n in rows.names)
+        return self._decides.isdisjoint(set(rows.names).difference(names))
 
     def needed(self, rows: pa.Table) -> pa.Table:
         """The rows with only the columns that the evaluation needs."""
-        grouping = self._read.grouping
-        texts = [self._outputs, self._condition or ""]
-        texts += [sql for _, sql in grouping.columns] if grouping is not None else []
-        names = [n for n in rows.column_names if any(f'"{n}"' in t for t in texts)]
+        names = [n for n in rows.column_names if n in self._reads]
         return rows.select(names or rows.column_names[:1])
 
     def _run(self, text: str, rows: pa.Table, interrupt: Interrupt | None) -> pa.Table:
         sent = packed(self.needed(rows))
         return unpacked(
-            self._workers.call(evaluated, text, sent, self._bytes_max, interrupt=interrupt)
+            self._workers.call(
+                evaluated, text, self._functions, sent, self._bytes_max, interrupt=interrupt
+            )
         )
 
     def _typed(self, found: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import duckdb
@@ -104,14 +104,17 @@ def _parsed(sql: str) -> tuple[Script, SelectQuery]:
     return parse_read(sql)
 
 
-def evaluated(text: str, rows: bytes, bytes_max: int) -> bytes:
+def evaluated(text: str, functions: Sequence[str], rows: bytes, bytes_max: int) -> bytes:
     """The result of a query in DuckDB's SQL over `ROWS`; rows and result are in Arrow IPC.
+
+    Args:
+        functions: the Python functions that the query calls, by their names in SQL.
 
     Raises:
         QueryTooLarge: DuckDB runs out of memory, or the result is too large.
         Refused: the query cannot be evaluated.
     """
-    made = _evaluated(text, unpacked(rows))
+    made = _evaluated(text, functions, unpacked(rows))
     if made.nbytes > bytes_max:
         raise QueryTooLarge(
             f"the result of {len(made)} rows has {made.nbytes} bytes, {bytes_max} are allowed",
@@ -120,9 +123,9 @@ def evaluated(text: str, rows: bytes, bytes_max: int) -> bytes:
     return packed(made)
 
 
-def _evaluated(text: str, rows: pa.Table) -> pa.Table:
+def _evaluated(text: str, functions: Sequence[str], rows: pa.Table) -> pa.Table:
     connection = engine()
-    register(connection, [text])
+    register(connection, functions)
     connection.register(ROWS, rows)
     noted()
     try:

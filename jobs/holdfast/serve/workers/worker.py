@@ -27,7 +27,7 @@ def serve(answers: int, memory: int) -> None:
     """Answer calls on a socket until it is closed."""
     connection: Connection[Answer, Call] = Connection(answers)
     # DuckDB is started before the first call, and its initial memory does not count to the limit.
-    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", packed(pa.table({"n": [1]})), memory)
+    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", (), packed(pa.table({"n": [1]})), memory)
     before = _limit(memory)
     with contextlib.suppress(EOFError, ConnectionError):
         connection.send(Answer())  # ready: the start does not count to a call's time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.sql.explain.words import duration, line, topic
+from holdfast.sql.explain.words import duration, line, text_of, topic
 from holdfast.types.topology import (
     ChangesStep,
     DeduplicateStep,
@@ -26,7 +26,7 @@ _SIDES = ("left", "right")
 
 
 def inputs(query: Query) -> Iterator[str]:
-    """What each side reads, and what it carries through the shuffle."""
+    """The lines of each input: its source, and the columns it carries through the shuffle."""
     several = len(query.inputs) > 1
     for place, side in enumerate(query.inputs):
         yield from _input(side, _SIDES[place] if several else "source")
@@ -35,15 +35,15 @@ def inputs(query: Query) -> Iterator[str]:
 def _input(side: Input, label: str) -> Iterator[str]:
     source = side.source
     yield line(label, f"{source.kind} {source.name}, topic {topic(source)}")
-    yield line("filter", side.filter or "none")
+    yield line("filter", text_of(side.filter))
     for key in side.keys:
-        yield line("key", f"{key.column} = {key.spark}")
+        yield line("key", f"{key.column} = {key.sql}")
     for column in side.columns:
-        yield line("carries", f"{column.column} = {column.spark}")
+        yield line("carries", f"{column.column} = {column.sql}")
 
 
 def row_step(query: Query) -> Iterator[str]:
-    """What the state task does with the rows."""
+    """The lines of what the state task does with the rows."""
     step = query.step
     if isinstance(step, JoinStep):
         yield from _join(step)
@@ -78,9 +78,9 @@ def _join(step: JoinStep) -> Iterator[str]:
     }
     yield line("state", kept[step.form])
     yield line("emit", step.emit)
-    yield line("where", step.filter or "none")
+    yield line("where", text_of(step.filter))
     for output in step.outputs:
-        yield line("value", f"{output.column} = {output.ref or output.duckdb}")
+        yield line("value", f"{output.column} = {output.ref or output.sql}")
 
 
 def _within(window: JoinWindow) -> str:
@@ -94,4 +94,4 @@ def records(items: tuple[Insertion | Expectation, ...]) -> Iterator[str]:
         verb = "Insert into" if isinstance(item, Insertion) else "Expect from"
         yield f"{verb} {item.source.name}, topic {item.source.topic}"
         for value in item.values:
-            yield line("value", f"{value.column} = {value.spark}")
+            yield line("value", f"{value.column} = {value.sql}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.sql.explain.steps import inputs, records, row_step
-from holdfast.sql.explain.words import columns, count, duration, line, topic
+from holdfast.sql.explain.words import columns, count, duration, line, text_of, topic
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import (
     AggregateCall,
@@ -13,8 +13,7 @@ from holdfast.types.topology import (
     Emit,
     Format,
     JoinStep,
-    KeyExpression,
-    OutputColumn,
+    NamedExpression,
     ProjectStep,
     Query,
     Source,
@@ -105,17 +104,17 @@ def _reading(query: Query) -> Iterator[str]:
     source = query.source
     yield line("source", f"{source.kind} {source.name}, topic {topic(source)}")
     yield line("event time", _event_time(source))
-    yield line("filter", query.filter or "none")
+    yield line("filter", text_of(query.filter))
 
 
-def _expression(item: KeyExpression) -> str:
-    return f"{item.column} = {item.spark}"
+def _expression(item: NamedExpression) -> str:
+    return f"{item.column} = {item.sql}"
 
 
 def _projection(step: ProjectStep) -> Iterator[str]:
     yield line("key", "; ".join(map(_expression, step.keys)) or "none")
     for array in step.explode:
-        yield line("rows of", _expression(array))
+        yield line("rows of", f"{array.name} {array.expression.type.element} = {array.sql}")
     for output in step.outputs:
         yield line("value", _expression(output))
 
@@ -140,7 +139,7 @@ def _window(window: Window) -> str:
 
 
 def _call(call: AggregateCall) -> str:
-    arguments = [*call.args, *(repr(value) for value in call.literals)]
+    arguments = [*map(str, call.args), *(repr(value) for value in call.literals)]
     return f"{call.name} {call.type} = {call.function}({', '.join(arguments) or '*'})"
 
 
@@ -166,13 +165,13 @@ def _changelog(query: Query) -> Iterator[str]:
 
 def _outputs(step: AggregateStep) -> Iterator[str]:
     if step.having:
-        yield line("having", step.having)
+        yield line("having", step.having.sql)
     for output in step.outputs:
         yield line("value", _output(output))
 
 
-def _output(output: OutputColumn) -> str:
-    return f"{output.column} = {output.ref or output.duckdb}"
+def _output(output: NamedExpression) -> str:
+    return f"{output.column} = {output.ref or output.sql}"
 
 
 def _sink(query: Query) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import Column
 from holdfast.types.topology import Format, Sink, Source
 
-__all__ = ["columns", "count", "duration", "line", "topic"]
+__all__ = ["columns", "count", "duration", "line", "text_of", "topic"]
 
 _LABEL = 13
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
@@ -34,6 +35,11 @@ def duration(length_ms: int) -> str:
         if length_ms and length_ms % unit_ms == 0:
             return count(length_ms // unit_ms, noun)
     return f"{length_ms} ms"
+
+
+def text_of(condition: Expression | None) -> str:
+    """A condition, if there is one."""
+    return "none" if condition is None else condition.sql
 
 
 def topic(of: Source | Sink) -> str:

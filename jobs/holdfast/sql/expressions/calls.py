@@ -21,6 +21,7 @@ from holdfast.sql.functions.signatures import (
     render,
 )
 from holdfast.sql.parse.script import did_you_mean, start_of
+from holdfast.sql.released import as_released
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator
@@ -83,10 +84,15 @@ class Calls:
         if result is None:
             raise self._script.invalid(at, f"the type of {name} over NULL is not known",
                                       action="use CAST(NULL AS ...)")  # fmt: skip
-        text = self._rendered(overload, Call(self._translator.engine, args, result, name), at)
+        self._translator.notes.deterministic &= overload.deterministic
+        call = Call(self._translator.engine, args, result, name, self._translator.notes)
+        text = self._rendered(overload, call, at)
         return Typed(result, text, ref=args[0].ref if name == "AS_VALUE" else None)
 
     def _rendered(self, overload: Overload, call: Call, at: int) -> str:
+        before = as_released(overload)
+        self._translator.notes.changed |= before is not overload
+        overload = before if self._translator.released else overload
         try:
             text = render(overload, call)
         except CallRefusedError as error:

@@ -7,6 +7,7 @@ the type is NULL.  Parts of arrays, maps and structs are cast one by one.
 from __future__ import annotations
 
 from holdfast.sql.expressions.engines import Engine
+from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.types.schema import STRING, Base, SqlType
 
@@ -60,20 +61,21 @@ def explain_cast(given: SqlType | None, wanted: SqlType) -> str:
     return f"Cast of {describe(given)} to {describe(wanted)} is not supported"
 
 
-def cast_sql(engine: Engine, value: Typed, wanted: SqlType) -> str | None:
+def cast_sql(engine: Engine, value: Typed, wanted: SqlType, notes: Notes) -> str | None:
     """The value as the wanted type, or None when ksqlDB has no such cast."""
     if value.type is None:
         return f"CAST(NULL AS {engine.type_name(wanted)})"
     if not castable(value.type, wanted):
         return None
-    return _Cast(engine).cast(value.sql, value.type, wanted)
+    return _Cast(engine, notes).cast(value.sql, value.type, wanted)
 
 
 class _Cast:
     """Casts nested in each other, `depth` of them, each with a name for its elements."""
 
-    def __init__(self, engine: Engine, depth: int = 0) -> None:
+    def __init__(self, engine: Engine, notes: Notes, depth: int = 0) -> None:
         self._engine = engine
+        self._notes = notes
         self._depth = depth
 
     def cast(self, sql: str, given: SqlType, wanted: SqlType) -> str:
@@ -89,7 +91,7 @@ class _Cast:
         return self._engine.convert(sql, given, wanted)
 
     def _each(self) -> tuple[_Cast, str]:
-        return _Cast(self._engine, self._depth + 1), f"e{self._depth}"
+        return _Cast(self._engine, self._notes, self._depth + 1), f"e{self._depth}"
 
     def _nested(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         inner, name = self._each()
@@ -147,6 +149,7 @@ class _Cast:
             return _around("{", engine.join(pairs, ", "), "}", engine)
         if given.base is Base.STRUCT:
             return self._struct_text(sql, given)
+        self._notes.functions |= dict.fromkeys(engine.text_calls(given))
         return engine.text(sql, given)
 
     def shown(self, sql: str, given: SqlType) -> str:

@@ -29,7 +29,7 @@ _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
 
 
 def boolean_of(text: str) -> bool | None:
-    """What text says: any beginning of true or yes, of false or no; None is neither."""
+    """The BOOLEAN of a text: a beginning of true or yes, of false or no; None of any other."""
     word = text.strip().lower()
     if word and ("true".startswith(word) or "yes".startswith(word)):
         return True
@@ -85,7 +85,7 @@ class Coercions:
         return found
 
     def _inside(self, node: exp.Expr, given: SqlType, wanted: SqlType) -> SqlType | None:
-        """Of a constructor: its parts join those of the type before it."""
+        """The type of a constructor, its parts joined with those of `wanted`; else None."""
         kind = _constructed(node)
         if kind is None:
             return None

@@ -17,7 +17,6 @@ from holdfast.sql.expressions.type_rules import common_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.functions.signatures import Call, py
 from holdfast.sql.parse.script import start_of
-from holdfast.sql.released import released
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, SqlType
 
 if TYPE_CHECKING:
@@ -130,12 +129,15 @@ class Comparisons:
                     f"condition must be VARCHAR. The column type is {describe(side.type)}",
                 )
         quick = pattern.constant and _is_quick(str(pattern.constant[0]), escape)
-        if quick or released():
+        self._translator.notes.changed |= not quick
+        if quick or self._translator.released:
             return self._translator.engine.like(value.sql, pattern.sql, escape)
         args = [value, pattern]
         if escape is not None:
             args.append(Typed(STRING, self._translator.engine.string(escape)))
-        return py("LIKE")(Call(self._translator.engine, tuple(args), BOOLEAN))
+        translator = self._translator
+        call = Call(translator.engine, tuple(args), BOOLEAN, notes=translator.notes)
+        return py("LIKE")(call)
 
     def _is(self, node: exp.Is) -> str:
         return self.is_null(node, negated=False).sql

@@ -14,6 +14,7 @@ from holdfast.sql.expressions.scope import call_name
 from holdfast.sql.functions.catalog import lookup_function
 from holdfast.sql.parse.script import Script, start_of
 from holdfast.tasks.functions.user import user_functions
+from holdfast.types.expressions import Expression
 
 __all__ = ["check_determined"]
 
@@ -21,19 +22,23 @@ _KEY = "a record that is read again after a crash would get another key, and cou
 _ROW = "a row that was there could not be told from one that was not"
 
 
-def check_determined(script: Script, node: exp.Expr, clause: str, *, key: bool = True) -> None:
-    """Every function in an expression gives the same result for the same arguments.
+def check_determined(
+    script: Script, made: Expression, node: exp.Expr, clause: str, *, key: bool = True
+) -> None:
+    """Refuse an expression that may have another value each time it is evaluated.
 
     Args:
+        made: the expression.
+        node: what the user wrote, for the message.
         clause: where it stands, for the message.
         key: the expression makes a key; else it decides whether a table has a row.
 
     Raises:
-        InvalidStatement: one does not, or a user's function is not declared to.
+        InvalidStatement: it may, or it calls a user's function that is not declared otherwise.
     """
-    call = next((n for n in node.walk() if _may_change(n)), None)
-    if call is None:
+    if made.deterministic:
         return
+    call = next(n for n in node.walk() if _may_change(n))
     name = call_name(call) or ""
     shown = script.excerpt(call)
     declare = f"; or declare it: @function({name!r}, …, deterministic=True)"

@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from holdfast.tasks.functions.names import sql_name
-from holdfast.types.schema import DOUBLE, STRING, Base, SqlType
+from holdfast.types.expressions import Expression, NamedExpression
+from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
 
 __all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine"]
 
@@ -24,6 +25,7 @@ _SPACES_TO_END = "[ \t\r\n]*$"
 _DATE, _TIME = "'0000-01-01'", "'00:00:00.000'"
 _ALWAYS = (Base.DOUBLE, Base.DATE, Base.TIMESTAMP)  # casts to these cannot fail
 _BLANK = " \t\r\n"
+_DOUBLE_TEXT = sql_name("DOUBLE_TEXT", STRING, [DOUBLE])
 _PLAIN_SCALE = 6  # decimals of a larger one are printed with an exponent by Spark
 
 
@@ -35,6 +37,15 @@ class Engine(ABC):
     @abstractmethod
     def quote(self, name: str) -> str:
         """An identifier."""
+
+    def column(self, column: Column) -> Expression:
+        """A column of the rows, as it is."""
+        name = column.name
+        return Expression(self.quote(name), column.type, columns=(name,), ref=name)
+
+    def named(self, column: Column) -> NamedExpression:
+        """A column of the rows under its own name."""
+        return NamedExpression(column.name, self.column(column))
 
     @abstractmethod
     def string(self, value: str) -> str:
@@ -107,6 +118,10 @@ class Engine(ABC):
     @abstractmethod
     def text(self, sql: str, given: SqlType) -> str:
         """A value without parts as text, the way Java prints it."""
+
+    def text_calls(self, given: SqlType) -> tuple[str, ...]:
+        """The Python functions that `text` calls for values of a type."""
+        return ()
 
     @abstractmethod
     def read(self, text: str, wanted: SqlType) -> str:
@@ -354,8 +369,11 @@ class _DuckDb(Engine):
             shown = f"strftime(make_timestamp_ms({sql}), '%H:%M:%S')"
             return f"regexp_replace({shown}, '(:..):00$', '\\1')"
         if given == DOUBLE:
-            return f"{sql_name('DOUBLE_TEXT', STRING, [DOUBLE])}({sql})"
+            return f"{_DOUBLE_TEXT}({sql})"
         return f"CAST({sql} AS VARCHAR)"
+
+    def text_calls(self, given: SqlType) -> tuple[str, ...]:
+        return (_DOUBLE_TEXT,) if given == DOUBLE else ()
 
     def read(self, text: str, wanted: SqlType) -> str:
         if wanted.base is Base.DATE:
@@ -372,7 +390,7 @@ class _DuckDb(Engine):
 
 
 def _rest(pattern: str, text: str) -> str:
-    """What is missing of a date or a time, as it is at the beginning of a year or a day."""
+    """The rest of a shortened date or time: the beginning of the year or the day."""
     return f"substring({pattern}, length({text}) + 1)"
 
 

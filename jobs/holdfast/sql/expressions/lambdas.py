@@ -8,6 +8,7 @@ refers to are arguments of DuckDB's text; parameters are `__l0`, `__l1`, ... by 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -17,11 +18,9 @@ from holdfast.sql.expressions.engines import DUCKDB, SPARK
 from holdfast.sql.expressions.scope import Scope
 from holdfast.sql.expressions.type_rules import common_type
 from holdfast.sql.expressions.typed import Typed, describe
-from holdfast.sql.functions.signatures import Call, in_duckdb, too_large
+from holdfast.sql.functions.signatures import Call, in_duckdb, py, too_large
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
-from holdfast.sql.released import released
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX
-from holdfast.tasks.functions.names import sql_name
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class _Captured(Scope):
         if known is None:
             known = len(self.arguments)
             self.arguments.append(typed)
-        return Typed(typed.type, f"a{known}", event_time=typed.event_time)
+        return replace(typed, sql=f"a{known}", constant=(), ref=None)
 
 
 class _Parameters(Scope):
@@ -120,9 +119,9 @@ def lambda_call(translator: Translator, name: str, node: exp.Anonymous) -> Typed
         inside = isinstance(translator.scope, (_Parameters, _Captured))
         return made if inside else Typed(made.type, f"TRY({made.sql})")
     scope = _Captured(translator.scope)
-    typed = type(translator)(translator.script, DUCKDB, scope).translate(node)
+    typed = translator.inside(DUCKDB, scope).translate(node)
     assert typed.type is not None
-    return Typed(typed.type, in_duckdb(typed.sql, typed.type, scope.arguments))
+    return Typed(typed.type, in_duckdb(typed.sql, typed.type, scope.arguments, translator.notes))
 
 
 class _Call:
@@ -168,7 +167,7 @@ class _Call:
         )
 
     def _element(self, collection: Typed) -> list[Typed]:
-        """What the parameters stand for: an element, or an entry's key and value."""
+        """The values of the lambda's parameters: an element, or an entry's key and value."""
         of = collection.type
         assert of is not None
         assert of.element is not None
@@ -181,8 +180,7 @@ class _Call:
         names = [resolve_identifier(_identifier(n)) for n in node.expressions]
         self._check_names(node, names)
         scope = _Parameters(self._translator.scope, dict(zip(names, values, strict=True)))
-        inner = type(self._translator)(self._script, DUCKDB, scope)
-        typed = inner.translate(node.this)
+        typed = self._translator.inside(DUCKDB, scope).translate(node.this)
         if typed.type is None:
             raise self._script.invalid(
                 start_of(node), "a lambda's result is NULL and has no type", action="use CAST"
@@ -232,7 +230,8 @@ class _Call:
         same large text for each.
         """
         grown = [b for b in bodies if b.type is not None and _grows(b.type)]
-        if released() or not grown:
+        self._translator.notes.changed |= bool(grown)
+        if self._translator.released or not grown:
             return entries
         state, all_, size = self._state, f"{self._one}a", f"{self._one}n"
         step = " + ".join([self._checked(state), *(f"coalesce({_bytes(b)}, 0)" for b in grown)])
@@ -242,7 +241,7 @@ class _Call:
 
     def _checked(self, size: str) -> str:
         """A number of bytes that one value may have, or an error."""
-        call = Call(DUCKDB, (), BIGINT, self._name)
+        call = Call(DUCKDB, (), BIGINT, self._name, self._translator.notes)
         refused = _or_fail(too_large(call, size, VALUE_MAX), DUCKDB.type_name(BIGINT))
         return f"CASE WHEN {size} > {VALUE_MAX} THEN {refused} ELSE {size} END"
 
@@ -279,7 +278,7 @@ class _Call:
         state = self._translator.coerce(state, wanted, first)
         made = self._body(body, [Typed(wanted, self._state), *values])
         start = f"CAST({state.sql} AS {DUCKDB.type_name(wanted)})"
-        step = _bounded(self._state, wanted, f"CAST({made.sql} AS {DUCKDB.type_name(wanted)})")
+        step = self._bounded(wanted, f"CAST({made.sql} AS {DUCKDB.type_name(wanted)})")
         entries = self._in_order(collection)
         folded = f"list_reduce({entries}, lambda {self._state}, {self._one}: {step}, {start})"
         return Typed(
@@ -288,26 +287,37 @@ class _Call:
             f"ELSE {folded} END",
         )
 
+    def _bounded(self, of: SqlType, step: str) -> str:
+        """A step of REDUCE from a state that is not too large: it may double it each time."""
+        sizes = _sizes(self._state, of)
+        self._translator.notes.changed |= bool(sizes)
+        if self._translator.released or not sizes:
+            return step
+        call = Call(DUCKDB, (), of, "REDUCE", self._translator.notes)
+        name = DUCKDB.type_name(of)
+        cases = "".join(
+            f"WHEN {size} > {most} THEN {_or_fail(too_large(call, size, most), name)} "
+            for size, most in sizes
+        )
+        return f"CASE {cases}ELSE {step} END"
+
     def _in_order(self, collection: Typed) -> str:
-        """What is folded; a map's entries in the order in which Java goes through them."""
+        """The items to fold, in order; a map's entries as Java iterates over them."""
         assert collection.type is not None
         if collection.type.base is Base.ARRAY:
             return collection.sql
         if collection.type.map_key != STRING:
             return self._entries(collection)
-        return _java_entries(collection)
+        return self._java_entries(collection)
 
-
-def _bounded(state: str, of: SqlType, step: str) -> str:
-    """A step of REDUCE from a state that is not too large: it may double it each time."""
-    if released():
-        return step
-    call, name = Call(DUCKDB, (), of, "REDUCE"), DUCKDB.type_name(of)
-    cases = "".join(
-        f"WHEN {size} > {most} THEN {_or_fail(too_large(call, size, most), name)} "
-        for size, most in _sizes(state, of)
-    )
-    return f"CASE {cases}ELSE {step} END" if cases else step
+    def _java_entries(self, collection: Typed) -> str:
+        of = collection.type
+        assert of is not None
+        assert of.element is not None
+        fields = (Column("key", of.map_key), Column("value", of.element))
+        result = SqlType(Base.ARRAY, element=SqlType(Base.STRUCT, fields=fields))
+        call = Call(DUCKDB, (collection,), result, self._name, self._translator.notes)
+        return py("JAVA_ENTRIES")(call)
 
 
 def _bound(name: str, sql: str, inside: str) -> str:
@@ -353,15 +363,6 @@ def _is_column(scope: Scope, name: str) -> bool:
     except InvalidStatement:
         return False
     return True
-
-
-def _java_entries(collection: Typed) -> str:
-    of = collection.type
-    assert of is not None
-    assert of.element is not None
-    fields = (Column("key", of.map_key), Column("value", of.element))
-    result = SqlType(Base.ARRAY, element=SqlType(Base.STRUCT, fields=fields))
-    return f"{sql_name('JAVA_ENTRIES', result, [of])}({collection.sql})"
 
 
 def _identifier(node: exp.Expr) -> exp.Identifier:

@@ -1,4 +1,4 @@
-"""What names mean: over a relation's columns, and over keys and aggregates (DuckDB)."""
+"""Scopes: names over a relation's columns, and over keys and aggregates (DuckDB)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from holdfast.sql.parse.script import Script, did_you_mean, start_of
 from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, Relation
 from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.schema import BIGINT, Base, SqlType
-from holdfast.types.topology import AggregateCall, KeyExpression
+from holdfast.types.expressions import Expression, NamedExpression
+from holdfast.types.schema import BIGINT, Base, Column
+from holdfast.types.topology import AggregateCall
 
 __all__ = [
     "AggregateScope",
@@ -122,9 +123,16 @@ class RelationScope(Scope):
 
     def typed(self, field: Field) -> Typed:
         """A column of the relation, for the scope's engine."""
-        column = field.column
-        text = field.spark if self._engine is SPARK else _read(column.name, column.type)
-        return Typed(column.type, text, ref=column.name, event_time=field.event_time)
+        if self._engine is DUCKDB:
+            return _read(field.column, event_time=field.event_time)
+        read = field.spark
+        return Typed(
+            field.column.type,
+            read.sql,
+            ref=read.ref,
+            event_time=field.event_time,
+            columns=read.columns,
+        )
 
     def _unresolved(self, node: exp.Column, name: str, qualifier: str | None) -> Exception:
         at = start_of(node)
@@ -183,14 +191,14 @@ class AggregateScope(Scope):
         self,
         script: Script,
         before: Translator,
-        keys: Sequence[KeyExpression],
+        keys: Sequence[NamedExpression],
         functions: Functions,
         windowed: bool,
         calls: Sequence[AggregateCall] = (),
     ) -> None:
         self._script = script
         self._before = before
-        self._keys = {k.spark: k for k in keys}
+        self._keys = {k.sql: k for k in keys}
         self._functions = functions
         self._windowed = windowed
         self.clause = "SELECT"
@@ -227,12 +235,11 @@ class AggregateScope(Scope):
         found = self._keys.get(self._before.translate(node).sql)
         if found is None:
             return None
-        name = found.column.name
-        return Typed(found.column.type, _read(name, found.column.type), ref=name)
+        return replace(_read(found.column), deterministic=found.expression.deterministic)
 
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
         if name in WINDOW_BOUNDS and self._windowed and self.clause == "SELECT":
-            return Typed(BIGINT, DUCKDB.quote(name), ref=name, event_time=True)
+            return _read(Column(name, BIGINT), event_time=True)
         self._before.translate(node)  # an unknown column is the better message
         self.ungrouped = True
         expressions = "expression(s)" if self.clause == "SELECT" else "expression"
@@ -252,23 +259,20 @@ class AggregateScope(Scope):
                 at, f"Aggregate functions can not be nested: {name}({call_name(nested[0])}())"
             )
         args, literals = self._arguments(node, function)
-        types = tuple(a.type for a in args if a.type is not None)
-        if len(types) != len(args):
-            raise self._script.invalid(at, f"{name}(NULL) has no type", action="use CAST")
         try:
-            result = function.result_type(types, literals)
+            result = function.result_type(tuple(a.type for a in args), literals)
         except ValueError as error:
             told = str(error).startswith((name, "Function"))
             fact = str(error) if told else f"{name}: {error}"
             raise self._script.invalid(at, fact) from None
-        texts = tuple(a.sql for a in args)
         constants = literals + self._functions.settings(function)
-        call = self._add(AggregateCall("", name, texts, types, constants, result))
-        return Typed(call.type, _read(call.name, call.type), ref=call.name)
+        call = self._add(AggregateCall("", name, tuple(args), constants, result))
+        determined = all(a.deterministic for a in args)
+        return replace(_read(Column(call.name, call.type)), deterministic=determined)
 
     def _add(self, call: AggregateCall) -> AggregateCall:
         """The call under its internal name; an identical one is the same."""
-        key = (call.function, call.args, call.arg_types, _typed(call.literals))
+        key = (call.function, call.args, _typed(call.literals))
         if key not in self._calls:
             self._calls[key] = replace(call, name=f"__a{len(self._calls)}")
         return self._calls[key]
@@ -285,7 +289,7 @@ class AggregateScope(Scope):
 
     def _arguments(
         self, node: exp.Anonymous, function: AggregateFunction
-    ) -> tuple[list[Typed], tuple[Constant, ...]]:
+    ) -> tuple[list[Expression], tuple[Constant, ...]]:
         """Columns and the constants after them; `*` is no argument at all."""
         nodes = list(node.expressions)
         if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
@@ -303,7 +307,13 @@ class AggregateScope(Scope):
                     f"Parameter {at + 1} passed to function {call_name(node)} must be a literal "
                     f"constant, but was expression: '{self._script.excerpt(argument)}'",
                 )
-        return typed[:columns], tuple(t.constant[0] for t in typed[columns:])
+        made = [self._before.expression(n) for n in nodes[:columns]]
+        args = [argument for argument in made if argument is not None]
+        if len(args) < len(made):
+            at = node.meta.get("start", 0)
+            fact = f"{call_name(node)}(NULL) has no type"
+            raise self._script.invalid(at, fact, action="use CAST")
+        return args, tuple(t.constant[0] for t in typed[columns:])
 
 
 def could_be_key(node: exp.Expr, functions: Functions, *, windowed: bool) -> bool:
@@ -340,10 +350,12 @@ def _names_window(node: exp.Expr) -> bool:
                for c in columns)  # fmt: skip
 
 
-def _read(name: str, sql_type: SqlType) -> str:
+def _read(column: Column, *, event_time: bool = False) -> Typed:
     """A column in DuckDB; timestamps become zone-less ones that mean UTC."""
-    quoted = DUCKDB.quote(name)
-    return f"make_timestamp(epoch_us({quoted}))" if sql_type.base is Base.TIMESTAMP else quoted
+    name, text = column.name, DUCKDB.quote(column.name)
+    if column.type.base is Base.TIMESTAMP:
+        text = f"make_timestamp(epoch_us({text}))"
+    return Typed(column.type, text, ref=name, event_time=event_time, columns=(name,))
 
 
 def _typed(literals: Sequence[Constant]) -> tuple[tuple[str, Constant], ...]:

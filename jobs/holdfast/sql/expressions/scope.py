@@ -1,4 +1,4 @@
-"""What names mean where an expression stands."""
+"""Scope: resolves the names of an expression, in the place where it stands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def call_name(node: exp.Expr) -> str | None:
 
 
 class Scope(ABC):
-    """What names mean where an expression stands."""
+    """Resolves the names of an expression, in the place where it stands."""
 
     @abstractmethod
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql.expressions.arithmetic import Arithmetic
 from holdfast.sql.expressions.calls import Calls
 from holdfast.sql.expressions.casts import cast_sql, explain_cast
@@ -23,23 +24,42 @@ from holdfast.sql.expressions.comparisons import Comparisons
 from holdfast.sql.expressions.constructors import CONSTRUCTORS, Constructors
 from holdfast.sql.expressions.engines import Engine
 from holdfast.sql.expressions.literals import literal
+from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.scope import Scope, call_name
 from holdfast.sql.expressions.type_rules import converts_to
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.parse.dialect import SQL_TYPE
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Base, SqlType
 
 __all__ = ["Scope", "Translator", "call_name"]
 
 
 class Translator:
-    """Expressions of one scope, rendered for one engine."""
+    """Expressions of one scope, rendered for one engine.
 
-    def __init__(self, script: Script, engine: Engine, scope: Scope) -> None:
+    `expression`, `coerced` and `condition` make what a plan holds; `translate` makes parts of it.
+
+    Args:
+        notes: is told what the text reads and calls.
+        released: renders as first released; see `sql.released`.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        engine: Engine,
+        scope: Scope,
+        notes: Notes | None = None,
+        *,
+        released: bool = False,
+    ) -> None:
         self.script = script
         self.engine = engine
         self.scope = scope
+        self.notes = notes or Notes()
+        self.released = released
         self.comparisons = Comparisons(self)
         self.calls = Calls(self)
         self.coercions = Coercions(self)
@@ -61,6 +81,62 @@ class Translator:
             **self.comparisons.handlers,
         }
 
+    def inside(self, engine: Engine, scope: Scope) -> Translator:
+        """A translator of a part of the same expression."""
+        return Translator(self.script, engine, scope, self.notes, released=self.released)
+
+    def expression(self, node: exp.Expr) -> Expression | None:
+        """The expression for a plan; None: it is NULL and has no type.
+
+        Raises:
+            InvalidStatement, Unsupported: see `translate`.
+        """
+        return self.made(lambda translator: translator.translate(node))
+
+    def coerced(self, node: exp.Expr, wanted: SqlType) -> Expression:
+        """The expression as a value of a type.
+
+        Raises:
+            InvalidStatement: it does not convert; and see `translate`.
+            Unsupported: see `translate`.
+        """
+        found = self.made(lambda each: each.coerce(each.translate(node), wanted, node))
+        assert found is not None
+        return found
+
+    def condition(self, node: exp.Expr) -> Expression:
+        """The condition, where NULL counts as false.
+
+        Raises:
+            InvalidStatement, Unsupported: see `translate`.
+        """
+        found = self.made(lambda each: Typed(BOOLEAN, each.truth(node)))
+        assert found is not None
+        return found
+
+    def made(self, render: Callable[[Translator], Typed]) -> Expression | None:
+        """The expression that `render` makes, with the columns and functions that were noted."""
+        notes = Notes()
+        typed = render(Translator(self.script, self.engine, self.scope, notes))
+        if typed.type is None:
+            return None
+        return Expression(
+            typed.sql,
+            typed.type,
+            columns=tuple(notes.columns),
+            ref=typed.ref,
+            functions=tuple(notes.functions),
+            deterministic=notes.deterministic,
+            released=self._released(render, typed.sql) if notes.changed else "",
+        )
+
+    def _released(self, render: Callable[[Translator], Typed], now: str) -> str:
+        try:
+            before = render(Translator(self.script, self.engine, self.scope, released=True)).sql
+        except (InvalidStatement, Unsupported):
+            return ""  # it was refused then
+        return "" if before == now else before
+
     def translate(self, node: exp.Expr) -> Typed:
         """The expression, typed and rendered.
 
@@ -70,7 +146,7 @@ class Translator:
         """
         known = self.scope.special(node)
         if known is not None:
-            return known
+            return self.notes.named(known)
         handler = self._handlers.get(type(node))
         if handler is None:
             raise self.script.unsupported(
@@ -79,14 +155,14 @@ class Translator:
             )
         return handler(node)
 
-    def condition(self, node: exp.Expr) -> str:
+    def truth(self, node: exp.Expr) -> str:
         """The text of a condition where NULL counts as false."""
         if isinstance(node, exp.Paren):
-            return self.condition(node.this)
+            return self.truth(node.this)
         if self.scope.special(node) is not None:
             return self.boolean(node).sql
         if isinstance(node, (exp.And, exp.Or)):
-            left, right = self.condition(node.this), self.condition(node.expression)
+            left, right = self.truth(node.this), self.truth(node.expression)
             if isinstance(node, exp.And):
                 return f"({left} AND {right})"
             return f"({left} OR {self._if_left_is_known(node, left, right)})"
@@ -109,7 +185,7 @@ class Translator:
         """`typed` as `wanted` (None leaves it as it is)."""
         if wanted is None or typed.type == wanted:
             return typed
-        text = cast_sql(self.engine, typed, wanted)
+        text = cast_sql(self.engine, typed, wanted, self.notes)
         if text is None:
             raise self.script.invalid(start_of(node), explain_cast(typed.type, wanted))
         return Typed(wanted, text, constant=typed.constant)
@@ -126,7 +202,7 @@ class Translator:
             )
         table = node.args.get("table")
         qualifier = resolve_identifier(table) if table else None
-        return self.scope.column(node, resolve_identifier(node.this), qualifier)
+        return self.notes.named(self.scope.column(node, resolve_identifier(node.this), qualifier))
 
     def _field(self, node: exp.Dot) -> Typed:
         struct = self.translate(node.this)
@@ -196,7 +272,7 @@ class Translator:
         typed = [self.coerce(t, wanted, r) for t, r in zip(typed, results, strict=True)]
         operand = node.args.get("this")
         whens = (
-            self.condition(b.this if operand is None else exp.EQ(this=operand, expression=b.this))
+            self.truth(b.this if operand is None else exp.EQ(this=operand, expression=b.this))
             for b in branches
         )
         arms = " ".join(f"WHEN {w} THEN {t.sql}" for w, t in zip(whens, typed, strict=False))

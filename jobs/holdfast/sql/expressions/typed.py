@@ -19,8 +19,11 @@ class Typed:
         type: the SQL type; None is the NULL literal, which fits every type.
         sql: the text; safe to use as an operand without parentheses.
         constant: (value,) of a literal, else ().
-        ref: the internal column this is nothing more than, if so.
+        ref: the column this is nothing more than, if so.
         event_time: whether it is ROWTIME or a window bound, which compare with date strings.
+        columns: what a name of the scope reads of the rows; of other expressions the translator
+            knows.
+        deterministic: whether what a name of the scope stands for is the same each time.
     """
 
     type: SqlType | None
@@ -28,6 +31,8 @@ class Typed:
     constant: tuple[Constant, ...] = ()
     ref: str | None = None
     event_time: bool = False
+    columns: tuple[str, ...] = ()
+    deterministic: bool = True
 
 
 def describe(sql_type: SqlType | None) -> str:

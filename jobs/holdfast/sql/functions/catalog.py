@@ -11,7 +11,6 @@ from holdfast.sql.functions.numeric import NUMERIC
 from holdfast.sql.functions.signatures import Overload, fn, py
 from holdfast.sql.functions.text import TEXT
 from holdfast.sql.functions.time import TIME
-from holdfast.sql.released import as_released, released
 from holdfast.tasks.functions.user import UserScalar, user_functions
 from holdfast.types.schema import SqlType
 
@@ -36,8 +35,7 @@ def catalog() -> Mapping[str, tuple[Overload, ...]]:
 def lookup_function(name: str) -> tuple[Overload, ...]:
     """The overloads of a scalar function by its upper-case name; empty when there is none."""
     users = user_functions().get(name)
-    found = _CATALOG.get(name) or ((_user(users),) if users else ())
-    return tuple(map(as_released, found)) if released() else found
+    return _CATALOG.get(name) or ((_user(users),) if users else ())
 
 
 def function_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""What each function does, in one sentence; and the reference made of it."""
+"""One sentence on each function, and the reference that is made of them."""
 
 from __future__ import annotations
 

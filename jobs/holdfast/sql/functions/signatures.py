@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.sql.expressions.engines import DUCKDB, SPARK, Engine
+from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
@@ -51,12 +52,16 @@ class CallRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, converted to what the signature wants."""
+    """The arguments of one call, converted to what the signature wants.
+
+    `notes` are of the expression that it is part of.
+    """
 
     engine: Engine
     args: tuple[Typed, ...]
     result: SqlType
     name: str = ""
+    notes: Notes = field(default_factory=Notes)
 
     def constant(self, index: int) -> str | int | float | bool | None:
         """The literal at `index`, or None when it is not a literal (or not there)."""
@@ -152,7 +157,7 @@ class Overload:
     def argument_type(
         self, index: int, given: SqlType | None, bound: dict[str, SqlType | None]
     ) -> SqlType | None:
-        """What the argument at `index` converts to; None leaves it as it is."""
+        """The type that the argument at `index` converts to; None leaves it as it is."""
         pattern = self.param(index)
         wanted = pattern.type(bound)
         if wanted is None and given is None and pattern.element is not None:
@@ -160,7 +165,7 @@ class Overload:
         return wanted
 
     def match(self, given: Sequence[SqlType | None]) -> dict[str, SqlType | None] | None:
-        """What the variables stand for when the arguments fit, else None."""
+        """The types of the type variables when the arguments fit, else None."""
         if not self.accepts(len(given)):
             return None
         bound: dict[str, SqlType | None] = {}
@@ -256,13 +261,13 @@ def _by_duckdb(overload: Overload, call: Call) -> str | None:
     """A call that DuckDB evaluates for Spark."""
     args = tuple(Typed(a.type, f"a{i}", constant=a.constant) for i, a in enumerate(call.args))
     text = render(overload, Call(DUCKDB, args, call.result, call.name))
-    return None if text is None else in_duckdb(text, call.result, call.args)
+    return None if text is None else in_duckdb(text, call.result, call.args, call.notes)
 
 
-def in_duckdb(text: str, result: SqlType, args: Sequence[Typed]) -> str:
+def in_duckdb(text: str, result: SqlType, args: Sequence[Typed], notes: Notes) -> str:
     """Spark SQL for DuckDB SQL over `args`, which are called a0, a1 ... in it."""
     sql = Typed(STRING, SPARK.string(f"TRY({text})"))
-    return _python(DUCK, Call(SPARK, (sql, *args), result))
+    return _python(DUCK, Call(SPARK, (sql, *args), result, notes=notes))
 
 
 def py(name: str) -> Callable[[Call], str]:
@@ -275,13 +280,13 @@ def py(name: str) -> Callable[[Call], str]:
 
 
 def too_large(call: Call, size: str, most: int) -> str:
-    """What DuckDB evaluates where a call would make more than `most`: NULL, and a query is told.
+    """The call that DuckDB makes instead of one over the limit: NULL, and a query is told.
 
     It looks at the size again: DuckDB evaluates what is constant before it knows that it is needed.
     """
     sizes = (Typed(BIGINT, f"CAST({n} AS BIGINT)") for n in (size, most))
     args = (Typed(STRING, DUCKDB.string(call.name)), *sizes)
-    return _python("TOO_LARGE", Call(DUCKDB, args, call.result))
+    return _python("TOO_LARGE", replace(call, engine=DUCKDB, args=args))
 
 
 def anew(name: str) -> Callable[[Call], str]:
@@ -301,7 +306,9 @@ def _python(name: str, call: Call) -> str:
     types = [a.type or STRING for a in call.args]
     nothing = call.engine.type_name(STRING)
     texts = (a.sql if a.type else f"CAST({a.sql} AS {nothing})" for a in call.args)
-    return f"{sql_name(name, call.result, types)}({', '.join(texts)})"
+    function = sql_name(name, call.result, types)
+    call.notes.functions[function] = None
+    return f"{function}({', '.join(texts)})"
 
 
 def either(first: Rendering, second: Callable[[Call], str]) -> Callable[[Call], str]:

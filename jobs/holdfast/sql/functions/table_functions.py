@@ -6,8 +6,9 @@ from sqlglot import exp
 
 from holdfast.sql.expressions.scope import call_name
 from holdfast.sql.expressions.translator import Translator
+from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, NoOverloadError, choose, fn, py, render
-from holdfast.types.schema import SqlType
+from holdfast.types.expressions import Expression
 
 __all__ = ["TABLE_FUNCTIONS", "is_table_function", "table_array"]
 
@@ -25,12 +26,18 @@ def is_table_function(name: str) -> bool:
     return name in TABLE_FUNCTIONS
 
 
-def table_array(translator: Translator, node: exp.Anonymous) -> tuple[SqlType, str]:
-    """What each row of a table function's call holds, and the array of all in the engine's SQL.
+def table_array(translator: Translator, node: exp.Anonymous) -> Expression:
+    """The array of what the rows of a table function's call hold.
 
     Raises:
         InvalidStatement: it does not take these arguments.
     """
+    made = translator.made(lambda each: _array(each, node))
+    assert made is not None
+    return made
+
+
+def _array(translator: Translator, node: exp.Anonymous) -> Typed:
     name = call_name(node) or ""
     overload = TABLE_FUNCTIONS[name]
     args = [translator.translate(a) for a in node.expressions]
@@ -42,6 +49,6 @@ def table_array(translator: Translator, node: exp.Anonymous) -> tuple[SqlType, s
     result = overload.result_type(bound, [a.type for a in args])
     if result is None or result.element is None:
         raise translator.script.invalid(at, f"the type of {name} over NULL is not known")
-    text = render(overload, Call(translator.engine, tuple(args), result, name))
+    text = render(overload, Call(translator.engine, tuple(args), result, name, translator.notes))
     assert text is not None
-    return result.element, text
+    return Typed(result, text)

@@ -173,13 +173,13 @@ def _format_days(call: Call) -> str | None:
 
 
 def _formats(signature: str, rendering: Rendering, name: str) -> Overload:
-    """Of literal patterns by the engine itself, of others in Python."""
+    """Formats a time: the engine does for a literal pattern, Python for any other."""
     made = either(rendering, py(name))
     return fn(signature, made, made)
 
 
 def _parses(signature: str, template: str, letters: set[str], name: str) -> Overload:
-    """Of simple literal patterns by Spark, of others, and in DuckDB, in Python."""
+    """Parses a time: Spark does for a simple literal pattern, Python in all other cases."""
 
     def spark(call: Call) -> str | None:
         pattern = _spark_pattern(call, letters)

@@ -42,7 +42,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_@]*)\}")
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     WORD = auto()  # an unquoted name or a key word, as written
     QUOTED = auto()  # a quoted name, without its quotes

@@ -1,4 +1,4 @@
-"""What the parser makes of a file: one value per statement, names resolved, nothing looked up.
+"""Statements as the parser makes them: one value each, names resolved, nothing looked up.
 
 Every `at` is a character offset in the whole file, for error messages.
 """

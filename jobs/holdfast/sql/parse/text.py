@@ -29,7 +29,7 @@ _SUBSTITUTION = "ksql.variable.substitution.enable"
 
 @dataclass
 class Definitions:
-    """What statements leave behind for those after them: named types and variables."""
+    """Named types and variables, which statements define for those after them."""
 
     types: dict[str, SqlType] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)

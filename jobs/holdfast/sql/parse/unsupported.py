@@ -1,4 +1,4 @@
-"""What ksqlDB has and Holdfast refuses for now: one sentence each, and what to do meanwhile."""
+"""Statements that ksqlDB has and Holdfast refuses: one sentence each, and what to do instead."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from holdfast.sql.expressions.names import (
     relation_translator,
 )
 from holdfast.sql.expressions.translator import Translator, call_name
-from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import resolve_identifier, start_of
 from holdfast.sql.parse.statements import Select, WindowClause
 from holdfast.sql.plan.context import Context
@@ -29,19 +28,18 @@ from holdfast.sql.plan.project import not_grouped
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.window import plan_window
-from holdfast.sql.released import rendered_before
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
     Emit,
+    Expression,
     Format,
-    KeyExpression,
-    OutputColumn,
+    NamedExpression,
     Window,
 )
 
-__all__ = ["evaluated", "plan_aggregate"]
+__all__ = ["evaluated", "plan_aggregate", "tried"]
 
 
 def plan_aggregate(context: Context, select: Select, relation: Relation) -> AggregateStep:
@@ -82,8 +80,8 @@ class _Planner:
         keys, values = self._keys()
         # Twice: the first pass finds the aggregates, the second names them in their own order,
         # so that neither the SELECT's order nor HAVING changes what is stored.
-        found = self._found(keys, values)
-        scope, outputs, condition = self._evaluate(keys, values, self._in_order(found))
+        found = self._evaluate(keys, values, ())[0].calls
+        scope, outputs, condition = self._evaluate(keys, values, sorted(found, key=_order))
         self._check(scope, outputs)
         self._refuse_missing()
         window = self._select.window
@@ -96,24 +94,6 @@ class _Planner:
             emit=Emit.FINAL if self._select.final else self._context.emit,
         )
 
-    def _found(
-        self, keys: tuple[KeyExpression, ...], values: Sequence[Item]
-    ) -> tuple[AggregateCall, ...]:
-        """The aggregates in the order in which they are written."""
-        return self._evaluate(keys, values, ())[0].calls
-
-    def _in_order(self, found: tuple[AggregateCall, ...]) -> list[AggregateCall]:
-        """The aggregates in the order in which their states are stored."""
-        before = rendered_before(self._found_anew, found)
-        if before is None or len(before) != len(found):
-            return sorted(found, key=_order)
-        pairs = sorted(zip(before, found, strict=True), key=lambda pair: _order(pair[0]))
-        return [call for _, call in pairs]
-
-    def _found_anew(self) -> tuple[AggregateCall, ...]:
-        planner = _Planner(self._context, self._select, self._relation)
-        return planner._found(*planner._keys())
-
     def _window(self, clause: WindowClause) -> Window:
         if not self._select.final:
             return plan_window(self._script, clause)
@@ -122,10 +102,10 @@ class _Planner:
 
     def _evaluate(
         self,
-        keys: tuple[KeyExpression, ...],
+        keys: tuple[NamedExpression, ...],
         values: Sequence[Item],
         calls: Sequence[AggregateCall],
-    ) -> tuple[AggregateScope, tuple[OutputColumn, ...], str | None]:
+    ) -> tuple[AggregateScope, tuple[NamedExpression, ...], Expression | None]:
         scope = AggregateScope(
             self._script, self._before, keys, self._context.functions, self._bounds, calls
         )
@@ -137,15 +117,15 @@ class _Planner:
         if having is None:
             return scope, outputs, None
         with naming("HAVING"):
-            condition = f"TRY({after.condition(having)})"
+            condition = tried(after.condition(having))
         if not self._select.final:
-            check_determined(self._script, having, "HAVING", key=False)
+            check_determined(self._script, condition, having, "HAVING", key=False)
         return scope, outputs, condition
 
     def _outputs(
         self, after: Translator, scope: AggregateScope, values: Sequence[Item]
-    ) -> tuple[OutputColumn, ...]:
-        outputs: list[OutputColumn] = []
+    ) -> tuple[NamedExpression, ...]:
+        outputs: list[NamedExpression] = []
         wrong: list[exp.Expr] = []
         for item in values:
             try:
@@ -159,16 +139,16 @@ class _Planner:
             raise not_grouped(self._context, self._relation, wrong)
         return tuple(outputs)
 
-    def _group(self, node: exp.Expr) -> Typed:
+    def _group(self, node: exp.Expr) -> Expression:
         self._refuse_alias(node)
-        typed = self._grouping.translate(node)
-        if self._relation.source.kind == "STREAM":  # a table's group is kept with its row
-            check_determined(self._script, node, "GROUP BY")
-        if typed.type is None:
+        made = self._grouping.expression(node)
+        if made is None:
             raise self._script.invalid(start_of(node), "GROUP BY NULL has no key",
                                        action="name a column")  # fmt: skip
-        check_key_type(self._script, start_of(node), self._script.excerpt(node), typed.type)
-        return typed
+        if self._relation.source.kind == "STREAM":  # a table's group is kept with its row
+            check_determined(self._script, made, node, "GROUP BY")
+        check_key_type(self._script, start_of(node), self._script.excerpt(node), made.type)
+        return made
 
     def _refuse_alias(self, node: exp.Expr) -> None:
         if not isinstance(node, exp.Column) or node.args.get("table"):
@@ -192,7 +172,7 @@ class _Planner:
             return False
         return True
 
-    def _keys(self) -> tuple[tuple[KeyExpression, ...], list[Item]]:
+    def _keys(self) -> tuple[tuple[NamedExpression, ...], list[Item]]:
         """Key columns in GROUP BY's order, and the items that are left for the value."""
         groups = [self._group(node) for node in self._select.group_by]
         texts = [g.sql for g in groups]
@@ -206,9 +186,9 @@ class _Planner:
                 self._refuse_second_key(item, found[text])
             else:
                 found[text] = item
-        keys: list[KeyExpression] = []
+        keys: list[NamedExpression] = []
         for node, group in zip(self._select.group_by, groups, strict=True):
-            if group.sql in [k.spark for k in keys]:
+            if group.sql in [k.sql for k in keys]:
                 shown = formatted(self._script, node, self._relation)
                 raise self._script.invalid(
                     start_of(node), f"Duplicate GROUP BY expression: {shown}"
@@ -217,13 +197,12 @@ class _Planner:
         self._refuse_same_folded()
         return tuple(keys), values
 
-    def _key(self, node: exp.Expr, group: Typed, item: Item | None) -> KeyExpression:
-        assert group.type is not None
+    def _key(self, node: exp.Expr, group: Expression, item: Item | None) -> NamedExpression:
         if item is None:
             shown = formatted(self._script, node, self._relation, qualified=False)
             self._missing.append(shown)
-            return KeyExpression(group.sql, Column(f"__{shown}", group.type))
-        return KeyExpression(group.sql, Column(item.name, group.type))
+            return NamedExpression(f"__{shown}", group)
+        return NamedExpression(item.name, group)
 
     def _refuse_missing(self) -> None:
         if self._missing:
@@ -264,13 +243,12 @@ class _Planner:
                 action="give it another alias",
             )
 
-    def _output(self, after: Translator, item: Item) -> OutputColumn:
-        typed = after.translate(item.expression)
-        if typed.type is None:
+    def _output(self, after: Translator, item: Item) -> NamedExpression:
+        made = after.expression(item.expression)
+        if made is None:
             raise self._script.invalid(item.at, f"{item.name} is NULL and has no type",
                                        action="use CAST(NULL AS ...)")  # fmt: skip
-        text = typed.sql if typed.ref else evaluated(typed.sql, typed.type)
-        return OutputColumn(Column(item.name, typed.type), typed.ref, text)
+        return NamedExpression(item.name, evaluated(made))
 
     def _refuse_no_aggregates(self) -> None:
         nodes = [item.expression for item in self._items]
@@ -287,7 +265,7 @@ class _Planner:
     def _known(self, call: exp.Anonymous) -> bool:
         return known_function(call) or bool(self._context.functions.aggregates_in(call))
 
-    def _check(self, scope: AggregateScope, outputs: Sequence[OutputColumn]) -> None:
+    def _check(self, scope: AggregateScope, outputs: Sequence[NamedExpression]) -> None:
         self._refuse_structured(scope.calls)
         if not outputs and not self._missing:
             raise self._script.invalid(
@@ -311,14 +289,22 @@ class _Planner:
 
 
 def _order(call: AggregateCall) -> tuple[str, tuple[str, ...], str]:
-    return call.function, call.args, repr(call.literals)
+    return call.function, tuple(a.canonical for a in call.args), repr(call.literals)
 
 
-def evaluated(text: str, sql_type: SqlType) -> str:
-    """DuckDB text whose errors are NULL and whose type is exactly the column's."""
-    if _has_timestamp(sql_type):
-        return f"TRY({text})"  # zone-less, meaning UTC; a CAST would use the session's zone
-    return f"TRY(CAST({text} AS {DUCKDB.type_name(sql_type)}))"
+def tried(made: Expression) -> Expression:
+    """An expression for DuckDB whose errors are NULL."""
+    return made.mapped(lambda sql: f"TRY({sql})")
+
+
+def evaluated(made: Expression) -> Expression:
+    """The same, of exactly the column's type; what is only a column is that already."""
+    if made.ref is not None:
+        return made
+    if _has_timestamp(made.type):  # zone-less, meaning UTC; a CAST would use the session's zone
+        return tried(made)
+    name = DUCKDB.type_name(made.type)
+    return made.mapped(lambda sql: f"TRY(CAST({sql} AS {name}))")
 
 
 def _has_timestamp(sql_type: SqlType) -> bool:

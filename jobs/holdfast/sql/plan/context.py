@@ -1,4 +1,4 @@
-"""What every part of a statement's planning knows."""
+"""The context of planning one statement."""
 
 from __future__ import annotations
 

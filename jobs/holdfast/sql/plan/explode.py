@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.expressions.names import relation_translator
 from holdfast.sql.expressions.translator import Translator, call_name
 from holdfast.sql.functions.table_functions import is_table_function, table_array
@@ -15,7 +16,7 @@ from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.projection import Item, reference
 from holdfast.sql.plan.relation import Field, FieldKind, Relation
 from holdfast.types.schema import Column
-from holdfast.types.topology import KeyExpression
+from holdfast.types.topology import NamedExpression
 
 __all__ = ["Exploded", "explode", "has_table_functions", "refuse_table_functions"]
 
@@ -27,7 +28,7 @@ class Exploded:
     """A relation with a column more for each table function, and the arrays they come from."""
 
     relation: Relation
-    arrays: tuple[KeyExpression, ...]
+    arrays: tuple[NamedExpression, ...]
     calls: tuple[tuple[exp.Anonymous, Field], ...]
 
     def translator(self, context: Context) -> Translator:
@@ -54,13 +55,15 @@ def explode(context: Context, select: Select, relation: Relation) -> Exploded:
     """
     before = relation_translator(context.script, relation, context.functions, "SELECT")
     calls: list[tuple[exp.Anonymous, Field]] = []
-    arrays: list[KeyExpression] = []
+    arrays: list[NamedExpression] = []
     for item in select.items:
         for call in _calls(item.expression) if item.expression is not None else []:
             _check(context, call)
-            column, text = _array(before, call, len(arrays))
-            arrays.append(KeyExpression(text, column))
-            field = Field("", column.name, column, FieldKind.PSEUDO, f"`{column.name}`")
+            array = table_array(before, call)
+            assert array.type.element is not None
+            column = Column(f"{_COLUMN}{len(arrays)}", array.type.element)
+            arrays.append(NamedExpression(column.name, array))
+            field = Field("", column.name, column, FieldKind.PSEUDO, SPARK.column(column))
             calls.append((call, field))
     fields = (*relation.fields, *(f for _, f in calls))
     return Exploded(replace(relation, fields=fields), tuple(arrays), tuple(calls))
@@ -98,8 +101,3 @@ def _check(context: Context, call: exp.Anonymous) -> None:
         )
     if call.find_ancestor(exp.Case) is not None:
         raise context.script.invalid(at, f"Table functions cannot be used in CASE: {name}")
-
-
-def _array(before: Translator, call: exp.Anonymous, number: int) -> tuple[Column, str]:
-    element, text = table_array(before, call)
-    return Column(f"{_COLUMN}{number}", element), text

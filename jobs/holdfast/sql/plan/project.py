@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from holdfast.sql.expressions.clause_errors import naming
+from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.expressions.formatted import formatted
 from holdfast.sql.expressions.names import could_be_key, relation_translator
 from holdfast.sql.expressions.translator import Translator, call_name
-from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import resolve_identifier, start_of
 from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.context import Context
@@ -23,7 +23,8 @@ from holdfast.types.topology import (
     TOMBSTONE,
     WINDOW_END,
     WINDOW_START,
-    KeyExpression,
+    Expression,
+    NamedExpression,
     ProjectStep,
 )
 
@@ -32,7 +33,7 @@ __all__ = [
     "not_grouped",
     "plan_project",
     "refuse_aggregates",
-    "value_column",
+    "value_of",
     "window_keys",
 ]
 
@@ -82,11 +83,11 @@ class _Planner:
             raise self._missing[0]
         return ProjectStep((*keys, *window_keys(self._relation)), outputs, exploded.arrays)
 
-    def _source_keys(self, items: list[Item]) -> tuple[list[KeyExpression], list[Item]]:
+    def _source_keys(self, items: list[Item]) -> tuple[list[NamedExpression], list[Item]]:
         fields = self._selected() if self._context.new_planner else self._relation.keys
         wanted = [Wanted(f.name, is_field(self._relation, f)) for f in fields]
         found, values = split(self._script, items, wanted)
-        keys: list[KeyExpression] = []
+        keys: list[NamedExpression] = []
         for field, item in zip(fields, found, strict=True):
             if item is None:
                 names = [f.name for f in fields]
@@ -96,7 +97,7 @@ class _Planner:
                     )
                 )
                 continue
-            keys.append(KeyExpression(field.spark, Column(item.name, field.column.type)))
+            keys.append(NamedExpression(item.name, field.spark))
         return keys, values
 
     def _selected(self) -> tuple[Field, ...]:
@@ -114,7 +115,7 @@ class _Planner:
 
     def _partition_keys(
         self, items: list[Item], names: ColumnNames, exploded: Exploded
-    ) -> tuple[list[KeyExpression], list[Item]]:
+    ) -> tuple[list[NamedExpression], list[Item]]:
         nodes = self._select.partition_by or ()
         if not nodes:
             raise self._script.invalid(
@@ -130,13 +131,14 @@ class _Planner:
         before = relation_translator(
             self._script, self._relation, self._context.functions, "PARTITION BY"
         )
-        typed = [before.translate(n) for n in nodes]
+        made = [before.expression(n) for n in nodes]
+        texts = [before.translate(n).sql for n in nodes]
         wanted = [
             Wanted(
                 self._script.excerpt(n),
-                same_text(self._context, self._before, t.sql, copy=call_name(n) == "AS_VALUE"),
+                same_text(self._context, self._before, text, copy=call_name(n) == "AS_VALUE"),
             )
-            for n, t in zip(nodes, typed, strict=True)
+            for n, text in zip(nodes, texts, strict=True)
         ]
         found, values = split(self._script, items, wanted)
         if self._has_star():
@@ -152,7 +154,7 @@ class _Planner:
                     [formatted(self._script, n, self._relation) for n in nodes],
                 )
             )
-        return [self._key(t, f) for t, f in zip(typed, found, strict=True) if f], values
+        return [self._key(e, f) for e, f in zip(made, found, strict=True) if f], values
 
     def _name(self, node: exp.Expr, names: ColumnNames) -> str:
         column = plain_column(node)
@@ -161,25 +163,26 @@ class _Planner:
     def _has_star(self) -> bool:
         return any(i.expression is None for i in self._select.items)
 
-    def _key(self, typed: Typed, item: Item) -> KeyExpression:
-        if typed.type is None:
+    def _key(self, made: Expression | None, item: Item) -> NamedExpression:
+        if made is None:
             raise self._script.invalid(item.at, "a key cannot be NULL", action="use a column")
-        check_key_type(self._script, item.at, item.name, typed.type)
-        return KeyExpression(self._null_of_nothing(typed, item), Column(item.name, typed.type))
+        check_key_type(self._script, item.at, item.name, made.type)
+        return NamedExpression(item.name, self._null_of_nothing(made, item))
 
-    def _null_of_nothing(self, typed: Typed, item: Item) -> str:
+    def _null_of_nothing(self, made: Expression, item: Item) -> Expression:
         """A key that is no part of the old one is null where the record has no value."""
         names = {resolve_identifier(c.this) for c in item.expression.find_all(exp.Column)
                  if isinstance(c.this, exp.Identifier)}  # fmt: skip
-        if typed.ref in [c.name for c in self._relation.source.value_columns]:
-            return typed.sql
+        if made.ref in [c.name for c in self._relation.source.value_columns]:
+            return made
         if names <= {f.name for f in self._relation.keys}:
-            return typed.sql
-        return f"CASE WHEN NOT `{TOMBSTONE}` THEN {typed.sql} END"
+            return made
+        return made.mapped(
+            lambda sql: f"CASE WHEN NOT `{TOMBSTONE}` THEN {sql} END", reads=[TOMBSTONE]
+        )
 
-    def _value(self, item: Item) -> KeyExpression:
-        typed = self._before.translate(item.expression)
-        return KeyExpression(typed.sql, value_column(self._context, item, typed))
+    def _value(self, item: Item) -> NamedExpression:
+        return value_of(self._context, self._before, item)
 
 
 def same_text(
@@ -216,27 +219,28 @@ def is_field(relation: Relation, field: Field) -> Callable[[Item], bool]:
     return matches
 
 
-def value_column(context: Context, item: Item, typed: Typed) -> Column:
-    """The column an item makes.
+def value_of(context: Context, translator: Translator, item: Item) -> NamedExpression:
+    """The value column an item makes.
 
     Raises:
         InvalidStatement: it is NULL, so it has no type.
     """
-    if typed.type is None:
+    made = translator.expression(item.expression)
+    if made is None:
         raise context.script.invalid(
             item.at,
             "Can't infer a type of null. Please explicitly cast it to a required type, "
             f"e.g. CAST(null AS VARCHAR). {item.name} is NULL",
         )
-    return Column(item.name, typed.type)
+    return NamedExpression(item.name, made)
 
 
-def window_keys(relation: Relation) -> tuple[KeyExpression, ...]:
+def window_keys(relation: Relation) -> tuple[NamedExpression, ...]:
     """The window bounds of a source whose keys are windowed, which stay part of the key."""
     if relation.source.window is None:
         return ()
     names = (WINDOW_START, WINDOW_END)
-    return tuple(KeyExpression(f"`{name}`", Column(name, BIGINT)) for name in names)
+    return tuple(SPARK.named(Column(name, BIGINT)) for name in names)
 
 
 def refuse_aggregates(context: Context, select: Select, relation: Relation) -> None:

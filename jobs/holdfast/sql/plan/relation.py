@@ -1,4 +1,4 @@
-"""What a SELECT reads: the columns an expression may name, and how they are spelt in the engine.
+"""Relations: the columns that an expression may name, and how Spark reads each of them.
 
 ksqlDB's model: the columns of a source are its own; after a join they are all there as
 `SOURCE_COLUMN`, and an expression names them `SOURCE.COLUMN`, or `COLUMN` where that is enough.
@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.sql.expressions.engines import SPARK
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER, Column, SqlType
 from holdfast.types.topology import (
     HEADERS,
+    HEADERS_TYPE,
     OFFSET,
     PARTITION,
     TIMESTAMP,
@@ -42,7 +44,7 @@ RESERVED_NAMES = (*PSEUDO_COLUMNS, *WINDOW_BOUNDS)
 
 
 class FieldKind(StrEnum):
-    """What a column is to its source."""
+    """The role of a column in its source."""
 
     KEY = "key"
     VALUE = "value"
@@ -54,15 +56,15 @@ class FieldKind(StrEnum):
 class Field:
     """One column: `owner.name` to the user, `column` in the row of the relation.
 
-    `spark` is its text in Spark SQL over the relation's source: the same column is read in
-    different ways from its own topic and from that of a join.
+    `spark` is how Spark reads it from the relation's source: the same column is read in different
+    ways from its own topic and from that of a join.
     """
 
     owner: str
     name: str
     column: Column
     kind: FieldKind
-    spark: str = field(compare=False)
+    spark: Expression = field(compare=False)
 
     @property
     def event_time(self) -> bool:
@@ -103,7 +105,7 @@ class Relation:
         return sum(f.name == name for f in self.fields) > 1
 
     def star(self, owner: str | None, *, partitioned: bool = False) -> list[Field]:
-        """What `*` or `owner.*` stands for.
+        """The columns of `*` or `owner.*`.
 
         `partitioned`: PARTITION BY puts the old key behind the value, and after a join all the
         columns that ksqlDB adds are part of it, too.
@@ -159,12 +161,15 @@ def _column(owner: str, column: Column, kind: FieldKind) -> Field:
 
 
 def _field(owner: str, name: str, column: Column, kind: FieldKind) -> Field:
-    return Field(owner, name, column, kind, SPARK.quote(column.name))
+    return Field(owner, name, column, kind, SPARK.column(column))
 
 
-def _header(header: HeaderColumn) -> str:
-    column = SPARK.quote(HEADERS)
+def _header(header: HeaderColumn) -> Expression:
+    headers = SPARK.column(Column(HEADERS, HEADERS_TYPE))
     if header.key is None:
-        return column
-    named = f"filter({column}, h -> h.`KEY` = {SPARK.string(header.key)})"
-    return f"try_element_at({named}, -1).`VALUE`"
+        return headers
+    key = SPARK.string(header.key)
+    return headers.mapped(
+        lambda sql: f"try_element_at(filter({sql}, h -> h.`KEY` = {key}), -1).`VALUE`",
+        header.column.type,
+    )

@@ -24,6 +24,7 @@ from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
     DeduplicateStep,
+    Expression,
     Format,
     Input,
     ProjectStep,
@@ -189,8 +190,8 @@ class _Planner:
                 f"{DEDUPLICATE} needs a key and a time above zero",
                 action="name the columns that tell duplicates in PARTITION BY",
             )
-        for node in self._select.partition_by or ():
-            check_determined(self._context.script, node, "PARTITION BY")
+        for node, key in zip(self._select.partition_by or (), rows.keys, strict=False):
+            check_determined(self._context.script, key.expression, node, "PARTITION BY")
         return DeduplicateStep(rows, within_ms)
 
     def _check_table(self, kind: str, step: ProjectStep) -> None:
@@ -202,7 +203,7 @@ class _Planner:
         if step.explode:
             raise script.invalid(at, "Table source is not supported with table functions")
 
-    def _filter(self, relation: Relation) -> str | None:
+    def _filter(self, relation: Relation) -> Expression | None:
         if self._select.where is None:
             return None
         windowed = self._select.window is not None
@@ -229,7 +230,7 @@ class _Planner:
                 f"Please use CREATE {kind} AS SELECT statement instead.",
             )
 
-    def _query(self, source: Source, filter_: str | None, step: Step, sink: Sink) -> Query:
+    def _query(self, source: Source, filter_: Expression | None, step: Step, sink: Sink) -> Query:
         target = self._target
         return Query(
             id=target.id,
@@ -243,7 +244,7 @@ class _Planner:
 
 
 def query_properties(target: Target) -> tuple[tuple[str, str], ...]:
-    """What the Sink has no field for, by the names of the WITH clause."""
+    """Options of the WITH clause that `Sink` has no field for."""
     options = target.options
     pairs = (
         ("RETENTION_MS", options.retention_ms),

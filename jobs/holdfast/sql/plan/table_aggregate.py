@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
@@ -12,8 +13,9 @@ from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
     ChangesStep,
+    Expression,
     Input,
-    KeyExpression,
+    NamedExpression,
     Query,
 )
 
@@ -25,7 +27,7 @@ def table_aggregate(
     target: Target,
     relation: Relation,
     step: AggregateStep,
-    filter_: str | None,
+    filter_: Expression | None,
 ) -> tuple[Query, AggregateStep]:
     """The query that finds a table's changes, and the aggregate over what it writes.
 
@@ -33,22 +35,13 @@ def table_aggregate(
         InvalidStatement: an aggregate cannot take values back, or there is a window.
     """
     _check(context, target, step)
-    groups = [
-        KeyExpression(k.spark, Column(f"G{i}", k.column.type)) for i, k in enumerate(step.keys)
-    ]
-    arguments = {
-        (text, str(sql_type)): sql_type
-        for call in step.aggregates
-        for text, sql_type in zip(call.args, call.arg_types, strict=True)
-    }
-    carried = [
-        KeyExpression(text, Column(f"C{i}", sql_type))
-        for i, ((text, _), sql_type) in enumerate(arguments.items())
-    ]
-    names = {key: f"C{i}" for i, key in enumerate(arguments)}
+    groups = [NamedExpression(f"G{i}", k.expression) for i, k in enumerate(step.keys)]
+    arguments = dict.fromkeys(a for call in step.aggregates for a in call.args)
+    carried = [NamedExpression(f"C{i}", argument) for i, argument in enumerate(arguments)]
+    names = {each.expression: each.name for each in carried}
     changes = _changes(target, relation, groups, carried, filter_)
     keys = tuple(
-        KeyExpression(f"`{g.column.name}`", k.column)
+        NamedExpression(k.name, SPARK.column(g.column))
         for g, k in zip(groups, step.keys, strict=True)
     )
     new = tuple(_over(call, names, "NEW") for call in step.aggregates)
@@ -56,17 +49,17 @@ def table_aggregate(
     return changes, replace(step, keys=keys, aggregates=new, undo=old)
 
 
-def _over(call: AggregateCall, names: dict[tuple[str, str], str], side: str) -> AggregateCall:
-    pairs = zip(call.args, call.arg_types, strict=True)
-    return replace(call, args=tuple(f"`{side}_{names[(text, str(t))]}`" for text, t in pairs))
+def _over(call: AggregateCall, names: dict[Expression, str], side: str) -> AggregateCall:
+    columns = (Column(f"{side}_{names[a]}", a.type) for a in call.args)
+    return replace(call, args=tuple(map(SPARK.column, columns)))
 
 
 def _changes(
     target: Target,
     relation: Relation,
-    groups: list[KeyExpression],
-    carried: list[KeyExpression],
-    filter_: str | None,
+    groups: list[NamedExpression],
+    carried: list[NamedExpression],
+    filter_: Expression | None,
 ) -> Query:
     columns = tuple(
         Column(f"{side}_{c.column.name}", c.column.type)
@@ -74,9 +67,7 @@ def _changes(
         for side in ("OLD", "NEW")
     )
     flags = (Column("HAS_OLD", BOOLEAN), Column("HAS_NEW", BOOLEAN))
-    keys = tuple(
-        KeyExpression(f.spark, Column(f"K{i}", f.column.type)) for i, f in enumerate(relation.keys)
-    )
+    keys = tuple(NamedExpression(f"K{i}", f.spark) for i, f in enumerate(relation.keys))
     query_id = f"{target.id}_changes"
     step = ChangesStep(Input(relation.source, keys, (*groups, *carried), filter_), len(groups))
     shape = Shape(tuple(g.column for g in groups), (*columns, *flags))

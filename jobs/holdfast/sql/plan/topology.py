@@ -45,7 +45,6 @@ from holdfast.sql.plan.sources.insert import insertion, target_of
 from holdfast.sql.plan.sources.options import check_topic, read_options
 from holdfast.sql.plan.sources.sink import Target
 from holdfast.sql.plan.sources.source import plan_source
-from holdfast.sql.released import planned
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.topology import (
     Emit,
@@ -87,7 +86,7 @@ def compile_text(
     """
     script = Script(text)
     try:
-        return planned(lambda: _Planner(script, Functions(extra_aggregates), after).plan(place))
+        return _Planner(script, Functions(extra_aggregates), after).plan(place)
     except RecursionError:
         raise script.too_large() from None
 
@@ -246,7 +245,7 @@ class _Planner:
         self._replace_queries(queries)
 
     def _replace_queries(self, queries: Sequence[Query]) -> None:
-        """Where those of the same statement were, or at the end: who reads them comes later."""
+        """Put them where the same statement's queries were, or at the end; readers come after."""
         old = statements(self._queries).get(queries[-1].id, ())
         at = self._queries.index(old[0]) if old else len(self._queries)
         left = [q for q in self._queries if q not in old]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -12,14 +11,15 @@ from holdfast.sql.expressions.names import AggregateScope, Functions
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import Script
+from holdfast.sql.plan.aggregate import tried
 from holdfast.sql.read.asked import Grouping
+from holdfast.types.expressions import Expression, NamedExpression, combined
 from holdfast.types.schema import Column
-from holdfast.types.topology import AggregateCall, KeyExpression
+from holdfast.types.topology import AggregateCall
 
-__all__ = ["GroupedScope", "aggregate_sql", "grouping", "grouping_keys"]
+__all__ = ["GroupedScope", "aggregate", "grouping", "grouping_keys"]
 
 # {0} and {1} are the arguments, {t} the result's type.
-_PLAIN = re.compile(r'(?:"[^"]*"\.)?"[^"]*"')
 _TEXTS = {
     "COUNT": "count({0})",
     "COUNT_DISTINCT": "count(DISTINCT {0})",
@@ -42,7 +42,7 @@ class GroupedScope(AggregateScope):
         self,
         script: Script,
         rows: Translator,
-        keys: Sequence[KeyExpression],
+        keys: Sequence[NamedExpression],
         functions: Functions,
     ) -> None:
         super().__init__(script, rows, keys, functions, windowed=False)
@@ -56,47 +56,46 @@ class GroupedScope(AggregateScope):
 
 
 def _column(column: Column) -> Typed:
-    return Typed(column.type, DUCKDB.quote(column.name), ref=column.name)
+    name = column.name
+    return Typed(column.type, DUCKDB.quote(name), ref=name, columns=(name,))
 
 
-def grouping_keys(rows: Translator, nodes: Sequence[exp.Expr]) -> tuple[KeyExpression, ...]:
+def grouping_keys(rows: Translator, nodes: Sequence[exp.Expr]) -> tuple[NamedExpression, ...]:
     """The grouping expressions under internal names, `__g0`, `__g1` …."""
-    typed = [rows.translate(n) for n in nodes]
-    return tuple(
-        KeyExpression(t.sql, Column(f"__g{i}", t.type))
-        for i, t in enumerate(typed)
-        if t.type is not None
-    )
+    made = [rows.expression(n) for n in nodes]
+    return tuple(NamedExpression(f"__g{i}", e) for i, e in enumerate(made) if e is not None)
 
 
 def grouping(
     script: Script,
     at: int,
-    keys: Sequence[KeyExpression],
+    keys: Sequence[NamedExpression],
     calls: Sequence[AggregateCall],
-    having: str | None,
+    having: Expression | None,
 ) -> Grouping:
-    """What DuckDB computes, from the grouping expressions and the aggregates that were met."""
-    columns = [(k.column.name, _tried(k.spark)) for k in keys]
-    columns += [(c.name, aggregate_sql(script, at, c)) for c in calls]
+    """The grouping that DuckDB computes, from grouping expressions and aggregates."""
+    columns = [NamedExpression(k.name, _tried(k.expression)) for k in keys]
+    columns += [NamedExpression(c.name, aggregate(script, at, c)) for c in calls]
     return Grouping(tuple(columns), len(keys), having)
 
 
-def _tried(sql: str) -> str:
+def _tried(made: Expression) -> Expression:
     """An expression whose errors are NULL; a plain column has none."""
-    return sql if _PLAIN.fullmatch(sql) else f"TRY({sql})"
+    return made if made.ref is not None else tried(made)
 
 
-def aggregate_sql(script: Script, at: int, call: AggregateCall) -> str:
+def aggregate(script: Script, at: int, call: AggregateCall) -> Expression:
     """An aggregate in DuckDB.
 
     Raises:
         Unsupported: it needs the order of records, which a table does not keep, or it is the
             user's own.
     """
-    arguments = [_tried(a) for a in call.args] or ["*"]
+    parts = [_tried(a) for a in call.args]
+    arguments = [part.sql for part in parts] or ["*"]
     if call.function == "TOPK" and len(call.args) == 1:
-        return f"coalesce(max({arguments[0]}, {call.literals[0]}), [])"
+        largest = f"coalesce(max({arguments[0]}, {call.literals[0]}), [])"
+        return combined(parts, largest, call.type)
     text = _TEXTS.get(call.function)
     if text is None:
         raise script.unsupported(
@@ -105,4 +104,4 @@ def aggregate_sql(script: Script, at: int, call: AggregateCall) -> str:
             action=f"known are: {', '.join(sorted([*_TEXTS, 'TOPK']))}; "
             "others can be kept by a CREATE TABLE ... AS SELECT",
         )
-    return text.format(*arguments, t=DUCKDB.type_name(call.type))
+    return combined(parts, text.format(*arguments, t=DUCKDB.type_name(call.type)), call.type)

@@ -1,4 +1,4 @@
-"""What a pull or push query asks for, as one value, and which keys its rows can have."""
+"""`Read`: a planned pull or push query, and which keys its rows can have."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.sql.plan.relation import WINDOW_BOUNDS
+from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import Column
 from holdfast.types.sources import Source
-from holdfast.types.topology import OutputColumn
 
 __all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Keyed", "Point", "Read"]
 
@@ -90,14 +90,14 @@ class Bounds:
     exact: bool
 
     def both(self, other: Bounds) -> Bounds:
-        """Of `self AND other`."""
+        """The bounds of `self AND other`."""
         if len(self.boxes) * len(other.boxes) > _BOXES_MAX:
             return replace(self, exact=False)
         met = [a.meet(b) for a in self.boxes for b in other.boxes]
         return Bounds(tuple(b for b in met if not b.empty), self.exact and other.exact)
 
     def either(self, other: Bounds) -> Bounds:
-        """Of `self OR other`."""
+        """The bounds of `self OR other`."""
         boxes = self.boxes + other.boxes
         if any(not b.domains for b in boxes) or len(boxes) > _BOXES_MAX:
             return Bounds((Box(),), exact=False)
@@ -111,18 +111,18 @@ EVERYTHING = Bounds((Box(),), exact=False)
 class Grouping:
     """GROUP BY, or aggregates over all rows.
 
-    `columns` are DuckDB SQL over the table's rows by internal name: the grouping expressions
-    (the first `groups` of them), then the aggregates.  The outputs of the read are over them.
+    `columns` are over the table's rows, by internal name: the grouping expressions (the first
+    `groups` of them), then the aggregates.  The outputs of the read are over them.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[NamedExpression, ...]
     groups: int
-    having: str | None = None
+    having: Expression | None = None
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """What ksqlDB says of a WHERE clause of a pull query over a table.
+    """ksqlDB's verdict on the WHERE clause of a pull query over a table.
 
     Attributes:
         obstacle: why it would look at all rows; empty: it takes keys or a range of them.
@@ -135,20 +135,20 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Read:
-    """A SELECT over one stream or table.
+    """A SELECT over one stream or table; its expressions are DuckDB's.
 
     Attributes:
         source: what it reads, and its alias in `outputs`' errors is of no interest any more.
-        outputs: what it makes of a row: `ref` is a column of the row, if it is nothing more.
-        condition: DuckDB SQL, boolean: WHERE; None without.
+        outputs: what it makes of a row.
+        condition: WHERE; None without.
         bounds: which keys and windows can pass it.
         keyed: what ksqlDB says of WHERE, of a pull query.
     """
 
     source: Source
     push: bool
-    outputs: tuple[OutputColumn, ...]
-    condition: str | None
+    outputs: tuple[NamedExpression, ...]
+    condition: Expression | None
     bounds: Bounds
     limit: int | None = None
     grouping: Grouping | None = None
@@ -157,6 +157,20 @@ class Read:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(o.column for o in self.outputs)
+
+    @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        """The expressions that are evaluated over the rows as they come, but for WHERE."""
+        made = self.outputs if self.grouping is None else self.grouping.columns
+        return tuple(each.expression for each in made)
+
+    @property
+    def over_groups(self) -> tuple[Expression, ...]:
+        """The expressions that are evaluated over what GROUP BY made of them."""
+        if self.grouping is None:
+            return ()
+        having = () if self.grouping.having is None else (self.grouping.having,)
+        return (*(each.expression for each in self.outputs), *having)
 
     @property
     def key_names(self) -> frozenset[str]:

@@ -21,7 +21,7 @@ from holdfast.sql.parse.script import resolve_identifier
 from holdfast.sql.plan.aggregate import evaluated
 from holdfast.sql.plan.projection import plain_column
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Box, Domain, Point
-from holdfast.tasks.evaluate.outputs import evaluate_text
+from holdfast.tasks.evaluate.outputs import evaluate
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 
 __all__ = ["bounds_of"]
@@ -128,8 +128,10 @@ def _value(rows: Translator, typed: Typed, wanted: SqlType, node: exp.Expr) -> A
     kind = str if wanted.base is Base.STRING else int
     if wanted.base in _ORDERED and type(constant) is kind:
         return constant
-    text = evaluated(rows.coerce(typed, wanted, node).sql, wanted)
-    return evaluate_text(text, {"x": pa.array([0])}).cast(wanted.arrow())[0].as_py()
+    value = rows.made(lambda each: each.coerce(typed, wanted, node))
+    assert value is not None
+    one_row = {"x": pa.array([0])}
+    return evaluate(evaluated(value), one_row).cast(wanted.arrow())[0].as_py()
 
 
 def _bounds(name: str, domain: Domain) -> Bounds:

@@ -1,4 +1,4 @@
-"""What ksqlDB says of a WHERE clause of a pull query whose rows it does not find by their keys.
+"""Why ksqlDB would not find the rows of a pull query by their keys, read off its WHERE clause.
 
 It looks at each alternative of the condition (what stands between ORs), comparison by comparison.
 Holdfast finds more; these are the words for what it does not find either, or shall not.
@@ -29,7 +29,7 @@ _TWICE = (
 
 
 def keyed_of(script: Script, node: exp.Expr, keys: Sequence[Column]) -> Keyed:
-    """What ksqlDB says of a condition over a table with these key columns."""
+    """ksqlDB's verdict on a condition over a table with these key columns."""
     alternatives = list(islice(_alternatives(node), _ALTERNATIVES_MAX))
     for alternative in alternatives:
         found = _Alternative(script, alternative, keys).obstacle()
@@ -111,7 +111,7 @@ def _name(atom: exp.Expr) -> str:
 
 
 def _others(atom: exp.Expr) -> list[exp.Expr]:
-    """What the column is compared with."""
+    """The values that the column is compared with."""
     if isinstance(atom, exp.In):
         return list(atom.expressions)
     return [atom.expression if plain_column(atom.this) is not None else atom.this]

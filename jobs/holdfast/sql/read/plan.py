@@ -12,23 +12,23 @@ from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql.expressions.clause_errors import naming
-from holdfast.sql.expressions.engines import DUCKDB
+from holdfast.sql.expressions.engines import DUCKDB, SPARK
 from holdfast.sql.expressions.names import Functions, RelationScope
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import Script, start_of
 from holdfast.sql.parse.statements import SelectQuery
 from holdfast.sql.parse.text import Place, parse
-from holdfast.sql.plan.aggregate import evaluated
+from holdfast.sql.plan.aggregate import evaluated, tried
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, FieldKind, Relation
 from holdfast.sql.read.aggregates import GroupedScope, grouping, grouping_keys
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.read.bounds import bounds_of
 from holdfast.sql.read.lookups import keyed_of
+from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import BIGINT, NESTED_MAX, Column, SqlType
 from holdfast.types.sources import Source
-from holdfast.types.topology import OutputColumn
 
 __all__ = ["parse_read", "plan_read"]
 
@@ -67,7 +67,7 @@ def plan_read(
     functions: Functions | None = None,
     properties: Mapping[str, str] = _NOTHING,
 ) -> Read:
-    """What the query asks of its table or stream.
+    """The plan of a query over one table or stream.
 
     Args:
         source: with WINDOWSTART and WINDOWEND where it is windowed.
@@ -176,13 +176,13 @@ class _Planner:
             raise self._refused("Push queries don't support aggregate functions.")
         return called or bool(select.group_by) or select.having is not None
 
-    def _where(self) -> tuple[str | None, Bounds]:
+    def _where(self) -> tuple[Expression | None, Bounds]:
         node = self._select.where
         if node is None:
             return None, EVERYTHING
         rows = self._rows("WHERE")
         with naming("WHERE"):
-            condition = f"TRY({rows.condition(node)})"
+            condition = tried(rows.condition(node))
         return condition, bounds_of(node, rows, self._bounded())
 
     def _keyed(self) -> Keyed:
@@ -195,24 +195,23 @@ class _Planner:
         kinds = (FieldKind.KEY, FieldKind.BOUND)
         return {f.name: f.column.type for f in self._relation.fields if f.kind in kinds}
 
-    def _outputs(self, rows: Translator, items: list[Item]) -> tuple[OutputColumn, ...]:
+    def _outputs(self, rows: Translator, items: list[Item]) -> tuple[NamedExpression, ...]:
         with naming("SELECT"):
             return tuple(self._output(rows, i) for i in items)
 
-    def _output(self, rows: Translator, item: Item) -> OutputColumn:
-        typed = rows.translate(item.expression)
-        if typed.type is None:
+    def _output(self, rows: Translator, item: Item) -> NamedExpression:
+        made = rows.expression(item.expression)
+        if made is None:
             raise self._script.invalid(
                 item.at,
                 "Can't infer a type of null. Please explicitly cast it to a required type, "
                 f"e.g. CAST(null AS VARCHAR). {item.name} is NULL",
             )
-        if typed.type.depth > NESTED_MAX:
+        if made.type.depth > NESTED_MAX:
             raise self._script.unsupported(
-                item.at, f"{item.name} is nested {typed.type.depth} deep, {NESTED_MAX} are allowed"
+                item.at, f"{item.name} is nested {made.type.depth} deep, {NESTED_MAX} are allowed"
             )
-        text = typed.sql if typed.ref else evaluated(typed.sql, typed.type)
-        return OutputColumn(Column(item.name, typed.type), typed.ref, text)
+        return NamedExpression(item.name, evaluated(made))
 
     def _grouped(self, read: Read) -> Read:
         select = self._select
@@ -233,12 +232,12 @@ class _Planner:
             keyed=read.keyed,
         )
 
-    def _having(self, after: Translator, scope: GroupedScope) -> str | None:
+    def _having(self, after: Translator, scope: GroupedScope) -> Expression | None:
         if self._select.having is None:
             return None
         scope.clause = "HAVING"
         with naming("HAVING"):
-            return f"TRY({after.condition(self._select.having)})"
+            return tried(after.condition(self._select.having))
 
 
 def _relation(source: Source, alias: str | None) -> Relation:
@@ -246,7 +245,7 @@ def _relation(source: Source, alias: str | None) -> Relation:
     owner = alias or source.name
 
     def made(column: Column, kind: FieldKind) -> Field:
-        return Field(owner, column.name, column, kind, "")
+        return Field(owner, column.name, column, kind, SPARK.column(column))
 
     fields = [made(c, FieldKind.KEY) for c in source.key_columns]
     if source.window is not None:

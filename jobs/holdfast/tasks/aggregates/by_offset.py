@@ -95,7 +95,7 @@ class _ManyCall(ListAggregate):
     ) -> None:
         argument, kind = call.args[0], call.arg_types[0]
         only = f"({argument}) IS NOT NULL" if ignore_nulls else None
-        super().__init__(ordered_list(argument, kind, only), kind)
+        super().__init__(ordered_list(argument.sql, kind, only), kind)
         self._count = count
         self._latest = latest
 

@@ -33,7 +33,7 @@ class _ExtremeCall(Aggregate):
     ) -> None:
         self._type = call.type.arrow()
         double = call.type.base is Base.DOUBLE
-        spark = (_double_sql if double else _plain_sql)(name.lower(), call.args[0])
+        spark = (_double_sql if double else _plain_sql)(name.lower(), call.args[0].sql)
         self._partials = (Partial(spark, self._type, fold),)
         self._pick = pick
 

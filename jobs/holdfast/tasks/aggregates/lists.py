@@ -91,7 +91,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 class _CollectCall(ListAggregate):
     def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
-        super().__init__(ordered_list(call.args[0], call.arg_types[0]), call.arg_types[0])
+        super().__init__(ordered_list(call.args[0].sql, call.arg_types[0]), call.arg_types[0])
         limit = int(str(call.literals[0])) if call.literals else COLLECT_LIMIT
         self._limit = limit if limit >= 0 else None
         self._distinct = distinct
@@ -184,11 +184,11 @@ class _TopKCall(ListAggregate):
     def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
         element = call.type.element
         assert element is not None
-        first = call.args[0]
+        first = call.args[0].sql
         self._struct = len(call.args) > 1
         if self._struct:
             named = zip(element.fields, call.args, strict=True)
-            first = f"named_struct({', '.join(_field(f.name, a) for f, a in named)})"
+            first = f"named_struct({', '.join(_field(f.name, a.sql) for f, a in named)})"
         only = f"({call.args[0]}) IS NOT NULL"
         super().__init__(ordered_list(first, element, only), element)
         self._count = int(str(call.literals[0]))

@@ -17,7 +17,7 @@ from holdfast.tasks.aggregates.base import (
 )
 from holdfast.tasks.pack.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.topology import AggregateCall, Expression
 
 __all__ = ["Avg", "Count", "Sum", "SumList"]
 
@@ -65,12 +65,12 @@ class _CountCall(_Added):
         return pc.fill_null(state[0], 0)
 
 
-def _counting(argument: str) -> Fold:
+def _counting(argument: Expression | None) -> Fold:
     return Fold(Folding.ADD, argument, counts=True)
 
 
 def _counted(fold: Fold) -> Partial:
-    return Partial(f"count({fold.of})", pa.int64(), fold)
+    return Partial(f"count({1 if fold.of is None else fold.of})", pa.int64(), fold)
 
 
 class Count(AggregateFunction):
@@ -86,7 +86,7 @@ class Count(AggregateFunction):
         return BIGINT
 
     def folds(self, call: AggregateCall) -> tuple[Fold]:
-        return (_counting(call.args[0] if call.args else "1"),)
+        return (_counting(call.args[0] if call.args else None),)
 
     def bind(self, call: AggregateCall) -> Aggregate:
         return _CountCall(*self.folds(call))

@@ -36,7 +36,7 @@ class _TallyCall(Aggregate):
         most: int | None,
     ) -> None:
         value = call.arg_types[0]
-        spark = ordered_list(call.args[0], value, where)
+        spark = ordered_list(call.args[0].sql, value, where)
         self._partials = (Partial(spark, pa.list_(value.arrow())),)
         self._state = pa.list_(pa.struct([("v", value.arrow()), ("n", pa.int64())]))
         self._type = call.type.arrow()

@@ -33,7 +33,7 @@ from holdfast.tasks.evaluate.values import encode_single, json_objects, text_rea
 from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.column_pieces import as_array
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, KeyExpression, WindowKind
+from holdfast.types.topology import Format, NamedExpression, WindowKind
 
 __all__ = [
     "decode_keys",
@@ -61,16 +61,16 @@ _BOUNDS = [("end", ">i8"), ("start", ">i8")]
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 
-def state_key_sql(keys: Sequence[KeyExpression], *, parts_may_miss: bool = False) -> str:
+def state_key_sql(keys: Sequence[NamedExpression], *, parts_may_miss: bool = False) -> str:
     """Spark SQL for the state key (BINARY, null if a part is null).
 
     With `parts_may_miss` it is null only if all parts are, as in the rows of a table.
     """
     if len(keys) == 1 and keys[0].column.type.base in (Base.STRING, *_NUMBERS):
-        return f"CAST({keys[0].spark} AS BINARY)"
+        return f"CAST({keys[0].sql} AS BINARY)"
     parts = ", ".join(f"{_jsonable(k)} AS k{i}" for i, k in enumerate(keys))
     joined = " OR " if parts_may_miss else " AND "
-    present = joined.join(f"({k.spark}) IS NOT NULL" for k in keys)
+    present = joined.join(f"({k.sql}) IS NOT NULL" for k in keys)
     return f"CASE WHEN {present} THEN CAST(to_json(struct({parts})) AS BINARY) END"
 
 
@@ -82,8 +82,8 @@ _CONVERTED = {
 }
 
 
-def _jsonable(key: KeyExpression) -> str:
-    return _converted(key.spark, key.column.type, 0)
+def _jsonable(key: NamedExpression) -> str:
+    return _converted(key.sql, key.column.type, 0)
 
 
 def _converted(sql: str, kind: SqlType, depth: int) -> str:

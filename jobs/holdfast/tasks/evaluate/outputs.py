@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from holdfast.types.topology import OutputColumn
+from holdfast.tasks.functions.names import calls_in
+from holdfast.types.expressions import Expression, NamedExpression
+from holdfast.types.schema import SqlType
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Expressions", "engine", "evaluate_text"]
+__all__ = ["Expressions", "engine", "evaluate", "evaluate_text"]
 
 _CONDITION = "__condition"
 _THREAD = threading.local()
@@ -48,10 +50,12 @@ class Expressions:
 
     Args:
         outputs: the columns that `columns` returns, in order.
-        condition: a boolean in DuckDB SQL, for `passes`.
+        condition: a boolean, for `passes`.
     """
 
-    def __init__(self, outputs: Sequence[OutputColumn], condition: str | None = None) -> None:
+    def __init__(
+        self, outputs: Sequence[NamedExpression], condition: Expression | None = None
+    ) -> None:
         self._outputs = tuple(outputs)
         self._condition = condition
 
@@ -61,12 +65,10 @@ class Expressions:
         Args:
             frame: all columns the expressions may name, equally long; at least one.
         """
-        computed = {o.column.name: o.duckdb for o in self._outputs if o.ref is None}
+        computed = {o.name: o.expression for o in self._outputs if o.ref is None}
         results = _evaluate(frame, computed) if computed else {}
         return [
-            (frame[o.ref] if o.ref is not None else results[o.column.name]).cast(
-                o.column.type.arrow()
-            )
+            (frame[o.ref] if o.ref is not None else results[o.name]).cast(o.column.type.arrow())
             for o in self._outputs
         ]
 
@@ -78,17 +80,24 @@ class Expressions:
         return [bool(v) for v in result.to_pylist()]
 
 
-def evaluate_text(sql: str, frame: Mapping[str, pa.Array]) -> pa.Array:
-    """One DuckDB expression over named arrays, in DuckDB's own Arrow type."""
-    return _evaluate(frame, {_CONDITION: sql})[_CONDITION]
+def evaluate(made: Expression, frame: Mapping[str, pa.Array]) -> pa.Array:
+    """One expression over named arrays, in DuckDB's own Arrow type."""
+    return _evaluate(frame, {_CONDITION: made})[_CONDITION]
 
 
-def _evaluate(frame: Mapping[str, pa.Array], wanted: Mapping[str, str]) -> dict[str, pa.Array]:
+def evaluate_text(sql: str, result: SqlType, frame: Mapping[str, pa.Array]) -> pa.Array:
+    """The same of text that came to an executor as a value: there is no plan to ask there."""
+    return evaluate(Expression(sql, result, functions=tuple(calls_in(sql))), frame)
+
+
+def _evaluate(
+    frame: Mapping[str, pa.Array], wanted: Mapping[str, Expression]
+) -> dict[str, pa.Array]:
     from holdfast.tasks.functions.in_duckdb import register
 
     select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())
     connection = engine()
-    register(connection, wanted.values())
+    register(connection, (name for made in wanted.values() for name in made.functions))
     connection.register("batch", pa.table(dict(frame)))
     try:
         result = connection.sql(f"SELECT {select} FROM batch").to_arrow_table()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from holdfast.tasks.functions.base import Types
-from holdfast.tasks.functions.names import calls_in, split_name
+from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.registry import arrow_function, lookup
 from holdfast.types.schema import Base, SqlType
 
@@ -21,12 +21,12 @@ _THREAD = threading.local()
 _NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
 
 
-def register(connection: duckdb.DuckDBPyConnection, texts: Iterable[str]) -> None:
-    """Registers the Python functions that `texts` call with this thread's connection."""
+def register(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Registers Python functions with this thread's connection, by their names in SQL."""
     known: set[str] | None = getattr(_THREAD, "known", None)
     if known is None:
         known = _THREAD.known = set()
-    for name in {n for text in texts for n in calls_in(text)} - known:
+    for name in set(names) - known:
         if lookup(split_name(name)[0]) is not None:  # otherwise a literal that looks like a call
             _create(connection, name)
             known.add(name)
@@ -64,7 +64,7 @@ def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
     frame = {f"a{i}": c.cast(_zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}
     if not len(text):
         return pa.array([], types.result.arrow())
-    return evaluate_text(text[0].as_py(), frame).cast(types.result.arrow())
+    return evaluate_text(text[0].as_py(), types.result, frame).cast(types.result.arrow())
 
 
 def _zoneless(arrow: pa.DataType) -> pa.DataType:

@@ -1,7 +1,7 @@
 """The SQL name of a Python function, which encodes its argument and result types.
 
-`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  The name in an expression's text
-is enough to register the function: an executor needs no catalog of calls.
+`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  The name alone is enough to
+register the function: an executor needs no catalog of calls.
 """
 
 from __future__ import annotations

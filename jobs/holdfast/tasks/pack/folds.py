@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.doubles import of_ranks, ranks
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import Base
 
 __all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
@@ -29,13 +30,13 @@ class Folding(StrEnum):
 
 @dataclass(frozen=True)
 class Fold:
-    """How to make a partial column from records: `of` is the argument in Spark SQL.
+    """How to make a partial column from records: `of` is the argument, None for COUNT(*).
 
     `counts`: the partial of a record is whether its argument is not null, instead of its value.
     """
 
     folding: Folding
-    of: str
+    of: Expression | None
     counts: bool = False
 
 

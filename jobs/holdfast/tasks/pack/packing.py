@@ -11,7 +11,6 @@ A blob is an Arrow IPC record batch without schema behind the number of its stat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -46,7 +45,7 @@ from holdfast.types.topology import (
     AggregateStep,
     Input,
     JoinStep,
-    KeyExpression,
+    NamedExpression,
     Query,
     Source,
     Window,
@@ -57,7 +56,6 @@ __all__ = ["Packer", "added", "addressed", "from_arrow", "packs", "unpacked"]
 
 _PLACE_BYTES = 8  # little endian; as many as Arrow aligns what follows to
 _ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
-_COLUMN = re.compile(r"`([^`]+)`")
 
 
 def packs(query: Query) -> bool:
@@ -73,10 +71,8 @@ def packs(query: Query) -> bool:
 def _plain_aggregate(step: AggregateStep, source: Source) -> bool:
     kinds = _kinds(source)
     folds = partial_folds(step)
-    arguments = [f.of for f in folds if f is not None and f.of != "1"]
-    return (
-        None not in folds and _plain_key(step.keys, kinds) and all(_in(a, kinds) for a in arguments)
-    )
+    refs = [f.of.ref for f in folds if f is not None and f.of is not None]
+    return None not in folds and _plain_key(step.keys, kinds) and all(r in kinds for r in refs)
 
 
 def added(query: Query) -> frozenset[str]:
@@ -84,23 +80,23 @@ def added(query: Query) -> frozenset[str]:
     step, every = query.step, frozenset({PARTITION, OFFSET, TIMESTAMP, TOMBSTONE})
     if not isinstance(step, AggregateStep) or by_record(step):
         return every
-    folds = [fold.of for fold in partial_folds(step) if fold is not None]
-    named = {_name(spark) for spark in [*folds, *(key.spark for key in step.keys)]}
+    folded_ = [fold.of for fold in partial_folds(step) if fold is not None]
+    named = {e.ref for e in (*folded_, *(k.expression for k in step.keys)) if e is not None}
     return every & (named | {TOMBSTONE} | ({TIMESTAMP} if step.window is not None else set()))
 
 
 def _plain(each: Input) -> bool:
     kinds = _kinds(each.source)
-    columns = (kinds.get(_name(c.spark)) == c.column.type for c in each.columns)
+    columns = (kinds.get(_ref(c)) == c.column.type for c in each.columns)
     if len(each.keys) > 1 and each.source.kind == "TABLE":
         return False  # of a table's key parts may miss, see `state_key_sql`
     return each.filter is None and _plain_key(each.keys, kinds) and all(columns)
 
 
-def _plain_key(keys: Sequence[KeyExpression], kinds: Mapping[str, SqlType]) -> bool:
+def _plain_key(keys: Sequence[NamedExpression], kinds: Mapping[str, SqlType]) -> bool:
     """Columns that `state_keys` takes."""
     return bool(keys) and all(
-        k.column.type.base in KEY_TYPES and kinds.get(_name(k.spark)) == k.column.type for k in keys
+        k.column.type.base in KEY_TYPES and kinds.get(_ref(k)) == k.column.type for k in keys
     )
 
 
@@ -108,14 +104,9 @@ def _kinds(source: Source) -> dict[str, SqlType]:
     return {c.name: c.type for c in source.readable} | RECORD_COLUMNS
 
 
-def _in(spark: str, kinds: Mapping[str, SqlType]) -> bool:
-    return _name(spark) in kinds
-
-
-def _name(spark: str) -> str:
+def _ref(each: NamedExpression) -> str:
     """The column that an expression is; empty when it is more than a column."""
-    found = _COLUMN.fullmatch(spark)
-    return found.group(1) if found else ""
+    return each.ref or ""
 
 
 class Packer:
@@ -170,7 +161,7 @@ def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.Rec
     columns = {name: rows[name] for name in (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)}
     columns[KEY] = _state_keys(rows, ours.keys)
     columns[SIDE] = pa.repeat(pa.scalar(side, pa.int8()), count)
-    columns |= {c.column.name: rows[_name(c.spark)] for c in ours.columns}
+    columns |= {c.column.name: rows[_ref(c)] for c in ours.columns}
     schema = row_schema(inputs)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -206,7 +197,7 @@ def _with_partials(
     for column in partial_columns(step):
         assert column.fold is not None
         of = column.fold.of
-        argument = None if of == "1" else rows[_name(of)]
+        argument = None if of is None else rows[of.ref or ""]
         columns[column.name] = of_record(column.fold, argument, column.type, rows.num_rows)
     schema = payload_schema(step)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -229,8 +220,8 @@ def windows_of(
     return pa.array(at), first[at] + nth * advance
 
 
-def _state_keys(rows: pa.RecordBatch, keys: Sequence[KeyExpression]) -> pa.Array:
-    return state_keys([rows[_name(k.spark)] for k in keys], [k.column.type for k in keys])
+def _state_keys(rows: pa.RecordBatch, keys: Sequence[NamedExpression]) -> pa.Array:
+    return state_keys([rows[_ref(k)] for k in keys], [k.column.type for k in keys])
 
 
 def unpacked(blobs: Iterable[bytes]) -> dict[int, list[pa.Buffer]]:

@@ -32,8 +32,6 @@ from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
     Emit,
-    KeyExpression,
-    OutputColumn,
     ProjectStep,
     Query,
     Sink,
@@ -41,6 +39,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
+from tests.support.expressions import condition, duckdb_column, named, spark_column
 from tests.support.rows_view import RowsView
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
@@ -58,20 +57,23 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
+X = spark_column(Column("X", BIGINT))
+
+
 def _call(index: int, function: str, literals: tuple[Any, ...]) -> AggregateCall:
     found = lookup(function)
     assert found is not None
     kind: SqlType = found.result_type([BIGINT], literals)
-    return AggregateCall(f"__a{index}", function, ("`X`",), (BIGINT,), literals, kind)
+    return AggregateCall(f"__a{index}", function, (X.expression,), literals, kind)
 
 
 def _query(
     window: Window | None = None, having: str | None = None, emit: Emit = Emit.BATCH
 ) -> Query:
     calls = tuple(_call(i, f, args) for i, (f, args) in enumerate(CALLS))
-    outputs = tuple(OutputColumn(Column(f"C{i}", c.type), c.name, "") for i, c in enumerate(calls))
-    keys = (KeyExpression("`K`", Column("K", STRING)),)
-    step = AggregateStep(keys, window, calls, outputs, having, emit)
+    outputs = tuple(duckdb_column(Column(f"C{i}", c.type), c.name) for i, c in enumerate(calls))
+    keys = (spark_column(Column("K", STRING)),)
+    step = AggregateStep(keys, window, calls, outputs, condition(having), emit)
     columns = tuple(o.column for o in outputs)
     sink = Sink("T", "TABLE", "T", (Column("K", STRING),), columns)
     return Query("ctas_t", "", SOURCE, None, step, sink)
@@ -257,7 +259,7 @@ def test_having_sends_a_tombstone_when_a_row_leaves(spark: SparkSession) -> None
 
 
 def test_where_and_used_columns(spark: SparkSession) -> None:
-    query = replace(_query(), filter="`X` > 0")
+    query = replace(_query(), filter=condition("`X` > 0", "X"))
     assert used_columns(query) == ("K", "X")
     table = _Table(spark, query, partitions=1)
     table.feed([("a", 1, 0, 0, 1, False), ("a", -1, 0, 1, 1, False), ("a", None, 0, 2, 1, False)])
@@ -266,8 +268,8 @@ def test_where_and_used_columns(spark: SparkSession) -> None:
 
 def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSession) -> None:
     step = ProjectStep(
-        (KeyExpression("`K`", Column("K", STRING)),),
-        (KeyExpression("`X` * 2", Column("DOUBLE_X", BIGINT)),),
+        (spark_column(Column("K", STRING)),),
+        (named("`X` * 2", Column("DOUBLE_X", BIGINT), "X"),),
     )
     query = replace(_query(), step=step)
     rows: list[Row] = [("a", 1, 0, 0, 5, False), ("b", None, 0, 1, 6, True)]

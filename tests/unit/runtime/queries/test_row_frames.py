@@ -22,29 +22,32 @@ from holdfast.types.topology import (
     JoinForm,
     JoinKind,
     JoinStep,
-    KeyExpression,
-    OutputColumn,
     ProjectStep,
     Query,
     Sink,
     Source,
 )
+from tests.support.expressions import condition, duckdb_column, named, spark_column
 
 ORDERS = Source("ORDERS", "STREAM", "orders", (), (Column("WHO", STRING), Column("N", BIGINT)))
 USERS = Source("USERS", "TABLE", "users", (Column("WHO", STRING),), (Column("CITY", STRING),))
 META = "`__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, `__tombstone` BOOLEAN"
 ORDER_COLUMNS = f"`WHO` STRING, `N` BIGINT, {META}"
 USER_COLUMNS = f"`WHO` STRING, `CITY` STRING, {META}"
-WHO = (KeyExpression("`WHO`", Column("WHO", STRING)),)
+WHO = (spark_column(Column("WHO", STRING)),)
 
 
 def _query(left_filter: str | None = None, right_filter: str | None = None) -> Query:
-    left = Input(ORDERS, WHO, (KeyExpression("`N` + 1", Column("L_N", BIGINT)),), left_filter)
-    right = Input(USERS, WHO, (KeyExpression("`CITY`", Column("R_CITY", STRING)),), right_filter)
+    left = Input(
+        ORDERS, WHO, (named("`N` + 1", Column("L_N", BIGINT), "N"),), condition(left_filter)
+    )
+    right = Input(
+        USERS, WHO, (spark_column(Column("CITY", STRING), "R_CITY"),), condition(right_filter)
+    )
     city = Column("CITY", STRING)
     step = JoinStep(
         JoinForm.STREAM_TABLE, JoinKind.LEFT, left, right,
-        (OutputColumn(WHO[0].column, "WHO", ""),), (OutputColumn(city, "R_CITY", ""),),
+        (duckdb_column(WHO[0].column, "WHO"),), (duckdb_column(city, "R_CITY"),),
     )  # fmt: skip
     sink = Sink("OUT", "STREAM", "out", (WHO[0].column,), (city,))
     return Query("csas_out", "", ORDERS, None, step, sink)
@@ -135,9 +138,10 @@ def test_used_columns_by_side() -> None:
 
 
 def test_a_table_under_a_projection_keeps_its_tombstones(spark: SparkSession) -> None:
-    step = ProjectStep(WHO, (KeyExpression("`CITY`", Column("CITY", STRING)),))
+    step = ProjectStep(WHO, (spark_column(Column("CITY", STRING)),))
     sink = Sink("OUT", "TABLE", "out", (WHO[0].column,), (Column("CITY", STRING),))
-    query = Query("ctas_out", "", USERS, "`CITY` <> 'Oslo'", step, sink)
+    where = condition("`CITY` <> 'Oslo'", "CITY")
+    query = Query("ctas_out", "", USERS, where, step, sink)
     rows = [
         ("a", "Rome", 0, 0, 1, False), ("b", "Oslo", 0, 1, 1, False),
         ("c", None, 0, 2, 1, True), (None, "Rome", 0, 3, 1, False),
@@ -177,7 +181,9 @@ def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
 def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) -> None:
     step = _query().step
     assert isinstance(step, JoinStep)
-    twin = Input(ORDERS, WHO, (KeyExpression("`N`", Column("R_N", BIGINT)),), "`N` > 1")
+    twin = Input(
+        ORDERS, WHO, (spark_column(Column("N", BIGINT), "R_N"),), condition("`N` > 1", "N")
+    )
     query = replace(_query(), step=replace(step, right=twin))
     frame = spark.createDataFrame(
         [("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS

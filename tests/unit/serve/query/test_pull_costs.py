@@ -25,7 +25,7 @@ from holdfast.serve.workers.pool import Interrupt, Worker, Workers
 from holdfast.sql.read.asked import EVERYTHING, Read
 from holdfast.types.schema import BIGINT, Column
 from holdfast.types.sources import Source
-from holdfast.types.topology import OutputColumn
+from tests.support.expressions import named
 from tests.support.serve.served import stored_json
 from tests.unit.serve.query.shop import SCAN, Shop
 
@@ -141,7 +141,7 @@ def test_one_that_fails_takes_no_other_with_it(loop: asyncio.Runner, goods: Shop
 
 
 def test_what_nobody_waits_for_is_not_computed() -> None:
-    endless = OutputColumn(Column("X", BIGINT), None, "(SELECT count(*) FROM range(1000000000000))")
+    endless = named("(SELECT count(*) FROM range(1000000000000))", Column("X", BIGINT))
     read = Read(Source("T", "TABLE", "t", (), ()), False, (endless,), None, EVERYTHING)
     workers, interrupt, begun = Workers(1, 1 << 30, timeout_s=300.0), Interrupt(), threading.Event()
     evaluation, begin = Evaluation(read, workers, 1 << 20, filtered=True), interrupt.begin

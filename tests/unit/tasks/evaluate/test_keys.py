@@ -24,7 +24,8 @@ from holdfast.tasks.evaluate.keys import (
     window_key,
 )
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format, KeyExpression
+from holdfast.types.topology import Format, NamedExpression
+from tests.support.expressions import named
 
 DECIMAL = SqlType(Base.DECIMAL, 9, 2)
 INNER = SqlType(Base.STRUCT, fields=(Column("C", DECIMAL), Column("T", SqlType(Base.TIMESTAMP))))
@@ -78,11 +79,8 @@ CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
 ]
 
 
-def _keys(types: list[SqlType], texts: list[str]) -> list[KeyExpression]:
-    return [
-        KeyExpression(t, Column(f"K{i}", k))
-        for i, (k, t) in enumerate(zip(types, texts, strict=True))
-    ]
+def _keys(types: list[SqlType], texts: list[str]) -> list[NamedExpression]:
+    return [named(t, Column(f"K{i}", k)) for i, (k, t) in enumerate(zip(types, texts, strict=True))]
 
 
 @pytest.mark.parametrize(("types", "texts", "values"), CASES)

@@ -136,7 +136,7 @@ def test_duckdb_calls_them_with_any_types() -> None:
     inside = f"list_transform([1], lambda x: {split}('u', 'v'))"
     text = f"{split}('a,b', ','), epoch_ms({parse}('1971', 'yyyy')), {inside}"
     frame = {"x": pa.array([1, 2])}
-    found = evaluate_text(f"[CAST(({text}) AS VARCHAR)]", frame).to_pylist()
+    found = evaluate_text(f"[CAST(({text}) AS VARCHAR)]", STRING, frame).to_pylist()
     assert found == [["([a, b], 31536000000, [[u]])"]] * 2
 
 

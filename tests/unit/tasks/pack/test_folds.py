@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.pack.folds import Fold, Folding, Groups, first_rows, fold, grouped, of_record
+from holdfast.types.schema import INTEGER, Column
+from tests.support.expressions import spark_column
 
 NUMBERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))
 
@@ -53,12 +55,15 @@ def test_a_nan_is_the_largest_number(
     assert found == pytest.approx([expected], nan_ok=True)
 
 
+X = spark_column(Column("X", INTEGER)).expression
+
+
 def test_a_record_alone_is_a_partial_too() -> None:
     argument = pa.array([1, None, 3], pa.int32())
-    counted = Fold(Folding.ADD, "`X`", counts=True)
+    counted = Fold(Folding.ADD, X, counts=True)
     assert of_record(counted, argument, pa.int64(), 3).to_pylist() == [1, 0, 1]
     assert of_record(counted, None, pa.int64(), 3).to_pylist() == [1, 1, 1]
-    summed = of_record(Fold(Folding.ADD, "`X`"), argument, pa.int64(), 3)
+    summed = of_record(Fold(Folding.ADD, X), argument, pa.int64(), 3)
     assert (summed.type, summed.to_pylist()) == (pa.int64(), [1, None, 3])
 
 

@@ -20,14 +20,14 @@ from holdfast.types.topology import (
     JoinForm,
     JoinKind,
     JoinStep,
-    KeyExpression,
-    OutputColumn,
     Query,
     ResolveStep,
     Sink,
     Source,
     SubscribeStep,
 )
+from tests.support.expressions import condition as filter_of
+from tests.support.expressions import duckdb_column, spark_column
 from tests.support.row_runner import Record, RowRunner, Sent
 
 ID, FK, NAME, RIGHT = (Column(name, STRING) for name in ("ID", "FK", "NAME", "R"))
@@ -36,8 +36,8 @@ TOLD = (ID, NAME, LEFT_KEY, VERSION, INSTRUCTION)
 
 def _input(name: str, kind: str, key: Column, columns: tuple[Column, ...]) -> Input:
     source = Source(name, kind, name.lower(), (key,), columns)
-    carried = tuple(KeyExpression(f"`{c.name}`", c) for c in columns)
-    return Input(source, (KeyExpression(f"`{key.name}`", key),), carried)
+    carried = tuple(spark_column(c) for c in columns)
+    return Input(source, (spark_column(key),), carried)
 
 
 def _sink(kind: str, key: Column, values: tuple[Column, ...]) -> Sink:
@@ -51,15 +51,15 @@ class Chain:
         left = _input("LEFT", "TABLE", ID, (FK, ID, NAME))
         told = _input("TOLD", "STREAM", FK, TOLD)
         answers = _input("ANSWERS", "STREAM", ID, (NAME, RIGHT, VERSION, GONE))
-        outputs = tuple(OutputColumn(c, c.name, f'"{c.name}"') for c in (NAME, RIGHT))
+        outputs = tuple(duckdb_column(c) for c in (NAME, RIGHT))
         join = JoinStep(
             JoinForm.FOREIGN_KEY,
             kind,
             told,
             _input("RIGHT", "TABLE", Column("RK", STRING), (RIGHT,)),
-            (OutputColumn(ID, "ID", '"ID"'),),
+            (duckdb_column(ID),),
             outputs,
-            filter=condition,
+            filter=filter_of(condition),
         )
         resolve = ResolveStep(answers, filtered=condition is not None)
         answer_sink = _sink("STREAM", ID, (NAME, RIGHT, VERSION, GONE))

@@ -22,11 +22,11 @@ from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.ids import OffsetRange
-from holdfast.types.inputs import KeyExpression
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.sources import HeaderColumn, TimestampSpec
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Emit, JoinWindow, Query, Window, WindowKind
+from tests.support.expressions import condition, made, named
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 
 
@@ -54,7 +54,6 @@ FIELDS: dict[str, dict[str, May]] = {
         "id": FOLLOWS,  # another query, with topics of its own
         "statement": KEPT, "source": REFUSED, "filter": REFUSED, "step": REFUSED,
         "sink": REFUSED, "properties": KEPT,
-        "released_texts": FOLLOWS,  # of the texts beside it
     },
     "AggregateStep": {
         "keys": REFUSED, "window": REFUSED, "aggregates": REFUSED, "outputs": REFUSED,
@@ -82,17 +81,17 @@ FIELDS: dict[str, dict[str, May]] = {
     "AggregateCall": {
         "name": FOLLOWS,  # its place among the aggregates
         "function": REFUSED, "args": REFUSED,
-        "arg_types": FOLLOWS,  # of `args` and the source's columns
         "literals": REFUSED, "type": REFUSED,
     },
-    "OutputColumn": {
-        "column": FOLLOWS,  # the sink's
-        "ref": FOLLOWS,  # of `duckdb`
-        "duckdb": REFUSED,
+    "NamedExpression": {
+        "name": FOLLOWS,  # the sink's column
+        "expression": REFUSED,
     },
-    "KeyExpression": {
-        "spark": REFUSED,
-        "column": FOLLOWS,  # the sink's, or of `spark` and the source's columns
+    "Expression": {
+        "sql": REFUSED,
+        "type": FOLLOWS,  # of `sql` and the source's columns
+        "columns": FOLLOWS, "ref": FOLLOWS, "functions": FOLLOWS, "deterministic": FOLLOWS,
+        "released": FOLLOWS,  # what `sql` was
     },
     "Source": _RELATION | {"headers": REFUSED, "read_only": FOLLOWS},  # for those who write it
     "Sink": _RELATION | {"always_keyed": REFUSED, "internal": FOLLOWS},  # a step, not the last
@@ -128,11 +127,13 @@ SAMPLES = [
     "CREATE TABLE o AS SELECT t.k, x, y FROM t JOIN u ON t.f = u.k WHERE y > 1;",
 ]  # fmt: skip
 NEW: dict[str, Any] = {  # in the place of None and of nothing
-    "filter": "true", "having": "true", "history_ms": 1, "grace_ms": 1, "format": "yyyy",
+    "filter": condition("true"), "having": condition("true"), "history_ms": 1, "grace_ms": 1,
+    "format": "yyyy",
     "timestamp": TimestampSpec("X"), "key": SqlType(Base.BIGINT), "element": STRING,
-    "explode": (KeyExpression("array(1)", Column("E", BIGINT)),), "literals": (1,), "args": ("1",),
+    "explode": (named("array(1)", Column("E", BIGINT)),), "literals": (1,),
+    "args": (made("1", BIGINT),),
     "headers": (HeaderColumn(Column("G", STRING), "g"),), "fields": (Column("F", STRING),),
-    "keys": (KeyExpression("1", Column("E", BIGINT)),), "key_columns": (Column("E", BIGINT),),
+    "keys": (named("1", Column("E", BIGINT)),), "key_columns": (Column("E", BIGINT),),
     "window": WindowKind.SESSION,
 }  # fmt: skip
 _STEP_WINDOWS = {"AggregateStep": Window(WindowKind.TUMBLING, 5, 5, 0, 5),
@@ -245,7 +246,8 @@ def test_what_may_not_change_is_refused_wherever_it_stands(queries: list[Query])
     wanted = {(n, f) for n, of in FIELDS.items() for f, may in of.items() if may is REFUSED}
     whole = {("Query", "source"), ("Query", "step"), ("Query", "sink"), ("Input", "source")}
     whole |= {("JoinStep", "left"), ("JoinStep", "right"), ("Column", "type")}
-    whole |= {("AggregateCall", "type"), ("SqlType", "element"), ("HeaderColumn", "column")}
+    whole |= {("AggregateCall", "type"), ("SqlType", "element"), ("HeaderColumn", "column"),
+              ("NamedExpression", "expression")}  # fmt: skip
     whole |= {(n, "input") for n, of in FIELDS.items() if "input" in of}
     assert wanted - whole <= tried  # of `whole` ones every part is tried
 

@@ -19,11 +19,11 @@ from holdfast.types.topology import (
     INSTRUCTION,
     LEFT_KEY,
     VERSION,
+    Expression,
     Input,
     JoinForm,
     JoinStep,
-    KeyExpression,
-    OutputColumn,
+    NamedExpression,
     Query,
     ResolveStep,
     Sink,
@@ -79,8 +79,8 @@ class ForeignJoin:
         self,
         ids: tuple[str, str, str],
         sink: Sink,
-        outputs: tuple[OutputColumn, ...],
-        filter_: str | None,
+        outputs: tuple[NamedExpression, ...],
+        filter_: Expression | None,
     ) -> tuple[Query, ...]:
         subscribe = self._subscribe(ids[0])
         join = self._join(ids[1], subscribe.sink, sink.key_columns, outputs, filter_)
@@ -92,18 +92,16 @@ class ForeignJoin:
 
     def _subscribe(self, query_id: str) -> Query:
         left = self.sides[0]
-        relation, foreign = left.relation, left.key
-        assert foreign.type is not None
-        key = Column(_FOREIGN, foreign.type)
+        relation, foreign = left.relation, NamedExpression(_FOREIGN, left.key)
         fields = (*mentioned(self.select, self.relation), *relation.keys)
         columns = carried(relation, fields)
-        keys = tuple(KeyExpression(f.spark, f.column) for f in relation.keys)
+        keys = tuple(NamedExpression(f.column.name, f.spark) for f in relation.keys)
         step = SubscribeStep(
-            Input(relation.source, keys, (KeyExpression(foreign.sql, key), *columns)),
+            Input(relation.source, keys, (foreign, *columns)),
             self.clause.kind,
         )
         values = (*(c.column for c in columns), LEFT_KEY, VERSION, INSTRUCTION)
-        sink = internal_sink(query_id, "STREAM", Shape((key,), values))
+        sink = internal_sink(query_id, "STREAM", Shape((foreign.column,), values))
         return Query(query_id, self.target.text, relation.source, None, step, sink)
 
     def _join(
@@ -111,8 +109,8 @@ class ForeignJoin:
         query_id: str,
         subscriptions: Sink,
         keys: tuple[Column, ...],
-        outputs: tuple[OutputColumn, ...],
-        filter_: str | None,
+        outputs: tuple[NamedExpression, ...],
+        filter_: Expression | None,
     ) -> Query:
         rows, right = subscriptions.as_source(), self.sides[1]
         key = subscriptions.key_columns[0]
@@ -121,9 +119,9 @@ class ForeignJoin:
             form=JoinForm.FOREIGN_KEY,
             kind=self.clause.kind,
             left=left,
-            right=right.input(key, mentioned(self.select, self.relation)),
+            right=right.input(key.name, mentioned(self.select, self.relation)),
             keys=tuple(
-                OutputColumn(c, f.column.name, DUCKDB.quote(f.column.name))
+                NamedExpression(c.name, DUCKDB.column(f.column))
                 for c, f in zip(keys, self.relation.keys, strict=True)
             ),
             outputs=outputs,
@@ -150,5 +148,5 @@ class ForeignJoin:
             )
 
 
-def _all(columns: Sequence[Column]) -> tuple[KeyExpression, ...]:
-    return tuple(KeyExpression(SPARK.quote(c.name), c) for c in columns)
+def _all(columns: Sequence[Column]) -> tuple[NamedExpression, ...]:
+    return tuple(map(SPARK.named, columns))

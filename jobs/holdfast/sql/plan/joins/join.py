@@ -121,8 +121,8 @@ class _Joins:
                 self._context, self._target, self._select, clause, sides, relation
             )
             return foreign, Equal.of(left.keys)
-        for node in (condition.left, condition.right):
-            check_determined(self._context.script, node, "JOIN … ON")
+        for side, node in zip(sides, (condition.left, condition.right), strict=True):
+            check_determined(self._context.script, side.key, node, "JOIN … ON")
         after = equal.joined(
             clause.kind,
             (condition.left_text, field_of(relation, condition.left)),
@@ -141,7 +141,6 @@ class _Joins:
     ) -> PlainJoin:
         sides = self._same_type(clause, condition, sides)
         key_type = sides[0].key.type
-        assert key_type is not None
         selected = [f for f in equal.viable if in_projection(self._select, relation, f)]
         chosen = (selected or list(equal.viable) or [synthetic_key(relation, key_type)])[0]
         if not chosen.owner:
@@ -153,7 +152,9 @@ class _Joins:
         )
 
     def _keyed(self, relation: Relation, node: exp.Expr) -> Side:
-        return Side(relation, self._before(relation).translate(node))
+        key = self._before(relation).expression(node)
+        assert key is not None  # each side of a condition names a column
+        return Side(relation, key)
 
     def _same_type(
         self, clause: JoinClause, condition: Condition, sides: tuple[Side, Side]
@@ -161,7 +162,7 @@ class _Joins:
         """Both keys of one type: state keys are compared as bytes."""
         types = [s.key.type for s in sides]
         wanted = common_type(types)
-        if wanted is None or None in types:
+        if wanted is None:
             raise self._context.script.invalid(
                 clause.at,
                 f"Invalid join condition: types don't match. Got {condition.left_text}"
@@ -169,7 +170,7 @@ class _Joins:
                 action="use CAST",
             )
         left, right = (
-            Side(s.relation, self._before(s.relation).coerce(s.key, wanted, node))
+            Side(s.relation, self._before(s.relation).coerced(node, wanted))
             for s, node in zip(sides, (condition.left, condition.right), strict=True)
         )
         return left, right

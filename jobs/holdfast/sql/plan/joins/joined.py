@@ -11,24 +11,23 @@ from holdfast.sql.expressions.determinism import check_determined
 from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.names import relation_translator
 from holdfast.sql.expressions.translator import Translator
-from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.statements import JoinClause, Select, Within
-from holdfast.sql.plan.aggregate import evaluated
+from holdfast.sql.plan.aggregate import evaluated, tried
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.tree import JOIN_KEY, Equal, in_projection, mentioned, stored
 from holdfast.sql.plan.keys import Wanted, missing_key, split
-from holdfast.sql.plan.project import is_field, value_column, window_keys
+from holdfast.sql.plan.project import is_field, value_of, window_keys
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Field, Relation
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
 from holdfast.types.schema import Column, SqlType
 from holdfast.types.topology import (
+    Expression,
     Input,
     JoinForm,
     JoinStep,
     JoinWindow,
-    KeyExpression,
-    OutputColumn,
+    NamedExpression,
     Query,
     Sink,
     Source,
@@ -36,20 +35,20 @@ from holdfast.types.topology import (
 
 __all__ = ["MakeSink", "PlainJoin", "Projection", "Side", "carried", "project", "references"]
 
-# Of a statement: its kind, key columns, value columns and the relation they are over.
+# Makes a statement's sink from its kind, key columns, value columns and the relation.
 MakeSink = Callable[[str, Sequence[Column], Sequence[Column], Relation], Sink]
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a join: its rows, and its expression of the condition in Spark SQL."""
+    """A side of a join: its rows, and its expression of the condition, for Spark."""
 
     relation: Relation
-    key: Typed
+    key: Expression
 
-    def input(self, key: Column, columns: Sequence[Field]) -> Input:
-        """The side up to the shuffle by its one join key."""
-        keys = (KeyExpression(self.key.sql, key), *window_keys(self.relation))
+    def input(self, key: str, columns: Sequence[Field]) -> Input:
+        """The side up to the shuffle by its one join key, which is called `key`."""
+        keys = (NamedExpression(key, self.key), *window_keys(self.relation))
         return Input(self.relation.source, keys, carried(self.relation, columns))
 
 
@@ -58,27 +57,23 @@ class Projection:
     """A SELECT over a join, in DuckDB: the items of the key fields, the values, and WHERE."""
 
     keys: tuple[Item | None, ...]
-    outputs: tuple[OutputColumn, ...]
-    filter: str | None
+    outputs: tuple[NamedExpression, ...]
+    filter: Expression | None
 
 
-def carried(relation: Relation, columns: Sequence[Field]) -> tuple[KeyExpression, ...]:
+def carried(relation: Relation, columns: Sequence[Field]) -> tuple[NamedExpression, ...]:
     """The columns of one side among `columns`, which are those of the whole join."""
     wanted = {(f.owner, f.name) for f in columns}
     return tuple(
-        KeyExpression(f.spark, f.column)
+        NamedExpression(f.column.name, f.spark)
         for f in relation.fields
         if (f.owner, f.name) in wanted and f.owner
     )
 
 
-def references(columns: Sequence[Field]) -> tuple[OutputColumn, ...]:
+def references(columns: Sequence[Field]) -> tuple[NamedExpression, ...]:
     """Columns of a join as they are."""
-    return tuple(
-        OutputColumn(f.column, f.column.name, DUCKDB.quote(f.column.name))
-        for f in columns
-        if f.owner
-    )
+    return tuple(DUCKDB.named(f.column) for f in columns if f.owner)
 
 
 def project(context: Context, select: Select, relation: Relation) -> Projection:
@@ -102,15 +97,13 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
     if select.where is not None:
         where = relation_translator(script, relation, functions, "WHERE", DUCKDB)
         with naming("WHERE"):
-            condition = f"TRY({where.condition(select.where)})"
+            condition = tried(where.condition(select.where))
     return Projection(tuple(keys), outputs, condition)
 
 
-def _output(context: Context, before: Translator, item: Item) -> OutputColumn:
-    typed = before.translate(item.expression)
-    column = value_column(context, item, typed)
-    text = typed.sql if typed.ref else evaluated(typed.sql, column.type)
-    return OutputColumn(column, typed.ref, text)
+def _output(context: Context, before: Translator, item: Item) -> NamedExpression:
+    found = value_of(context, before, item)
+    return NamedExpression(found.name, evaluated(found.expression))
 
 
 @dataclass(frozen=True)
@@ -129,13 +122,11 @@ class PlainJoin:
     @property
     def _key_type(self) -> SqlType:
         """Both sides' keys are of this type."""
-        found = self.sides[0].key.type
-        assert found is not None
-        return found
+        return self.sides[0].key.type
 
     @property
     def kind(self) -> str:
-        """What the result is."""
+        """STREAM or TABLE: the kind of the result."""
         return "TABLE" if self.form is JoinForm.TABLE_TABLE else "STREAM"
 
     def finish(self, make_sink: MakeSink, numbered: Callable[[], str]) -> tuple[Query, ...] | None:
@@ -146,8 +137,9 @@ class PlainJoin:
             return None
         self.check_key()
         where = self.select.where
-        if where is not None and self.form is JoinForm.TABLE_TABLE:
-            check_determined(self.context.script, where, "WHERE over tables", key=False)
+        if where is not None and made.filter is not None and self.form is JoinForm.TABLE_TABLE:
+            script = self.context.script
+            check_determined(script, made.filter, where, "WHERE over tables", key=False)
         item = made.keys[0]
         assert item is not None
         key = Column(item.name, self._key_type)
@@ -171,21 +163,20 @@ class PlainJoin:
         query_id: str,
         sink: Sink,
         key: Column,
-        outputs: tuple[OutputColumn, ...],
-        filter_: str | None,
+        outputs: tuple[NamedExpression, ...],
+        filter_: Expression | None,
     ) -> Query:
         left, right = self.sides
         fields = _used(mentioned(self.select, self.relation), outputs, filter_)
-        join_key = Column(JOIN_KEY, key.type)
         bounds = [k.column for k in window_keys(left.relation)]
-        keys = [OutputColumn(key, JOIN_KEY, DUCKDB.quote(JOIN_KEY))]
-        keys += [OutputColumn(c, c.name, DUCKDB.quote(c.name)) for c in bounds]
+        join_key = DUCKDB.column(Column(JOIN_KEY, key.type))
+        keys = [NamedExpression(key.name, join_key), *map(DUCKDB.named, bounds)]
         table = self._looked_up()
         step = JoinStep(
             form=self.form,
             kind=self.clause.kind,
-            left=left.input(join_key, fields),
-            right=right.input(join_key, fields),
+            left=left.input(JOIN_KEY, fields),
+            right=right.input(JOIN_KEY, fields),
             keys=tuple(keys),
             outputs=outputs,
             window=_window(self.clause.within),
@@ -215,11 +206,12 @@ class PlainJoin:
 
 
 def _used(
-    fields: Sequence[Field], outputs: Sequence[OutputColumn], filter_: str | None
+    fields: Sequence[Field], outputs: Sequence[NamedExpression], filter_: Expression | None
 ) -> list[Field]:
     """The fields that are asked for after the join: what only its key is made of stays behind."""
-    texts = [*(o.duckdb for o in outputs), filter_ or ""]
-    return [f for f in fields if any(DUCKDB.quote(f.column.name) in text for text in texts)]
+    made = [o.expression for o in outputs] + ([] if filter_ is None else [filter_])
+    named = {name for each in made for name in each.columns}
+    return [f for f in fields if f.column.name in named]
 
 
 def _window(within: Within | None) -> JoinWindow | None:

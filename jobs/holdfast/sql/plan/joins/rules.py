@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.statements import JoinClause
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.condition import Condition, field_of
 from holdfast.sql.plan.relation import Relation
-from holdfast.types.topology import JoinForm, JoinKind, Source
+from holdfast.types.topology import Expression, JoinForm, JoinKind, Source
 
 __all__ = ["Joining", "form_of"]
 
@@ -29,7 +28,7 @@ class Joining:
 
     relation: Relation
     source: Source
-    key: Typed
+    key: Expression
 
     def on_key(self, node: exp.Expr) -> bool:
         """Whether an expression is the one key column of the source."""
@@ -40,7 +39,7 @@ class Joining:
 def form_of(
     context: Context, clause: JoinClause, condition: Condition, left: Joining, right: Joining
 ) -> JoinForm:
-    """What kind of join this is.
+    """The form of a join.
 
     Args:
         context: the statement's surroundings.

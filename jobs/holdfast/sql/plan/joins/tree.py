@@ -1,4 +1,4 @@
-"""What is joined so far: its rows, its key, and which columns are equal to the key."""
+"""The joined rows so far: their columns, their key, and which columns are equal to the key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOIN_KEY = "__KEY"  # the join key's column in the rows of a join
 
 @dataclass(frozen=True)
 class Equal:
-    """What has the value of a join's key.
+    """The expressions that are equal to a join's key.
 
     `texts` are expressions, `viable` the plain columns among them, in ksqlDB's order.
     """
@@ -97,7 +97,8 @@ def _once(name: str, left: Relation, right: Relation) -> bool:
 def synthetic_key(relation: Relation, sql_type: SqlType) -> Field:
     """The key of a join that no source's column is equal to."""
     name = ColumnNames(f.name for f in relation.fields).numbered("ROWKEY")
-    return Field("", name, Column(name, sql_type), FieldKind.KEY, SPARK.quote(name))
+    column = Column(name, sql_type)
+    return Field("", name, column, FieldKind.KEY, SPARK.column(column))
 
 
 def stored(relation: Relation, source: Source, same: Mapping[Field, str]) -> Relation:
@@ -109,7 +110,8 @@ def stored(relation: Relation, source: Source, same: Mapping[Field, str]) -> Rel
 
     def read(field: Field, *, key: bool) -> Field:
         name = same.get(field) if key or source.kind == "TABLE" else None
-        return replace(field, spark=SPARK.quote(name or field.column.name))
+        column = Column(name or field.column.name, field.column.type)
+        return replace(field, spark=SPARK.column(column))
 
     return replace(
         relation,

@@ -36,7 +36,7 @@ __all__ = [
 def dropped(
     script: Script, catalog: Catalog, statement: DropSource, queries: Sequence[Query]
 ) -> Source | None:
-    """What DROP removes; None: there is nothing, and IF EXISTS was written.
+    """The source that DROP removes; None: there is none, and IF EXISTS was written.
 
     Raises:
         InvalidStatement: it does not exist, is of the other kind, or is read by a query.
@@ -180,7 +180,7 @@ def check_source(script: Script, catalog: Catalog, statement: AssertSource) -> N
 
 
 def _asserted(found: Source) -> Iterator[tuple[str, str, str]]:
-    """What ASSERT STREAM / TABLE compares: the property, ksqlDB's word for it, what it is."""
+    """The properties that ASSERT STREAM / TABLE compares: name, ksqlDB's word, value."""
     spec = found.timestamp
     yield "KAFKA_TOPIC", "kafka topic", found.topic
     yield "KEY_FORMAT", "key format", found.key_format
@@ -208,7 +208,7 @@ def check_topic_there(script: Script, topics: Sequence[str], statement: AssertTo
 def expectation(
     context: Context, catalog: Catalog, statement: AssertValues | AssertTombstone
 ) -> Expectation:
-    """What ASSERT VALUES and ASSERT NULL VALUES expect.
+    """The record that ASSERT VALUES or ASSERT NULL VALUES expects.
 
     Raises:
         InvalidStatement: there is no such stream or table, or the values do not fit it.

@@ -18,10 +18,10 @@ from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.relation import Relation
 from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import (
+    Expression,
     Insertion,
     JoinStep,
-    KeyExpression,
-    OutputColumn,
+    NamedExpression,
     ProjectStep,
     Query,
     Sink,
@@ -105,17 +105,20 @@ def widened(query: Query) -> Query:
     return query
 
 
-def _cast(item: KeyExpression, wanted: Column) -> KeyExpression:
-    if item.column.type == wanted.type:
-        return item
-    return KeyExpression(f"CAST({item.spark} AS {SPARK.type_name(wanted.type)})", wanted)
+def _cast(item: NamedExpression, wanted: Column) -> NamedExpression:
+    return _in_type(item, wanted, f"CAST({{}} AS {SPARK.type_name(wanted.type)})")
 
 
-def _cast_output(item: OutputColumn, wanted: Column) -> OutputColumn:
+def _cast_output(item: NamedExpression, wanted: Column) -> NamedExpression:
+    return _in_type(item, wanted, f"TRY(CAST({{}} AS {DUCKDB.type_name(wanted.type)}))")
+
+
+def _in_type(item: NamedExpression, wanted: Column, cast: str) -> NamedExpression:
     if item.column.type == wanted.type:
         return item
-    text = f"TRY(CAST({item.duckdb} AS {DUCKDB.type_name(wanted.type)}))"
-    return OutputColumn(wanted, None, text)
+    before, _, after = cast.partition("{}")
+    made = item.expression.mapped(lambda sql: f"{before}{sql}{after}", wanted.type)
+    return NamedExpression(wanted.name, made)
 
 
 def insertion(context: Context, catalog: Catalog, statement: InsertValues) -> Insertion:
@@ -138,7 +141,7 @@ def insertion(context: Context, catalog: Catalog, statement: InsertValues) -> In
     if source.window is not None:
         raise script.invalid(name.at, f"Cannot insert values into windowed {kind}: {source.name}")
     given, timestamp = constants(context, source, statement.columns, statement.values, name.at)
-    by_name = {k.column.name: k for k in given}
+    by_name = {k.name: k for k in given}
     if source.kind == "TABLE" and not all(c.name in by_name for c in source.key_columns):
         keys = ", ".join(f"`{c.name}`" for c in source.key_columns)
         raise script.invalid(
@@ -146,10 +149,13 @@ def insertion(context: Context, catalog: Catalog, statement: InsertValues) -> In
             f"column(s) {keys} is required for tables",
         )  # fmt: skip
     values = tuple(
-        by_name.get(c.name) or KeyExpression(f"CAST(NULL AS {SPARK.type_name(c.type)})", c)
-        for c in source.columns
+        by_name.get(c.name) or NamedExpression(c.name, _null(c.type)) for c in source.columns
     )
     return Insertion(source, values, timestamp)
+
+
+def _null(sql_type: SqlType) -> Expression:
+    return Expression(f"CAST(NULL AS {SPARK.type_name(sql_type)})", sql_type)
 
 
 def _other_case(name: Name, catalog: Catalog) -> str:
@@ -183,8 +189,8 @@ def constants(
     columns: Sequence[Name],
     values: Sequence[exp.Expr],
     at: int,
-) -> tuple[list[KeyExpression], str | None]:
-    """The values of VALUES by column, and that of ROWTIME, in Spark SQL.
+) -> tuple[list[NamedExpression], Expression | None]:
+    """The values of VALUES by column, and that of ROWTIME, for Spark.
 
     Raises:
         InvalidStatement: their number or a column's name is wrong, or a type does not convert.
@@ -206,8 +212,8 @@ def constants(
     translator = relation_translator(
         script, Relation(source, (), (source.name,), ()), context.functions, "VALUES"
     )
-    made: list[KeyExpression] = []
-    timestamp: str | None = None
+    made: list[NamedExpression] = []
+    timestamp: Expression | None = None
     for name, node in zip(names, values, strict=True):
         column = Column(name, BIGINT) if name == "ROWTIME" else known.get(name)
         if column is None:
@@ -222,9 +228,9 @@ def constants(
                 f"{describe(typed.type)}({script.excerpt(node)})",
                 action="use CAST",
             )
-        text = translator.coerce(typed, column.type, node).sql
+        value = translator.coerced(node, column.type)
         if name == "ROWTIME" and name not in known:
-            timestamp = text
+            timestamp = value
         else:
-            made.append(KeyExpression(text, column))
+            made.append(NamedExpression(name, value))
     return made, timestamp

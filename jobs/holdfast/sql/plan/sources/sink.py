@@ -34,7 +34,7 @@ REQUIRED_TIME = "ksql.timestamp.throw.on.invalid"
 
 @dataclass(frozen=True)
 class Shape:
-    """What a SELECT makes: its columns, and the windows of its keys."""
+    """The result of a SELECT: its columns, and the windows of its keys."""
 
     keys: tuple[Column, ...]
     values: tuple[Column, ...]

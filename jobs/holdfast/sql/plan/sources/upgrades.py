@@ -1,15 +1,12 @@
 """CREATE OR REPLACE: what may change under a stream, a table and its query, by ksqlDB's rules.
 
 Columns may be added at the end.  The query may get another SELECT list, WHERE or HAVING; what it
-reads, how it groups and what it aggregates stays.  Of other queries nothing may change.
+reads, how it groups and what it aggregates stays.  Other queries may not change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import sqlglot
-from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql.parse.script import Script
@@ -41,7 +38,7 @@ def check_source(script: Script, at: int, old: Source, new: Source) -> None:
     """A stream or table takes the place of another one of its name.
 
     Raises:
-        InvalidStatement: not everybody who uses the old one could use the new one.
+        InvalidStatement: a user of the old one could not use the new one.
     """
     properties: list[Property] = [
         ("type", _type(old), _type(new)),
@@ -140,7 +137,7 @@ def _moved(old: Sequence[Column], new: Sequence[Column]) -> list[str]:
 
 
 def _step_name(query: Query) -> str:
-    """What ksqlDB calls the step of its plan that matters most."""
+    """ksqlDB's name for the main step of its plan."""
     step, kind = query.step, query.source.kind.capitalize()
     if isinstance(step, JoinStep):
         return _JOINS[step.form]
@@ -211,25 +208,19 @@ def _needed(query: Query) -> list[str]:
     """The columns that reach an aggregate, as ksqlDB has them: COUNT(*) counts ROWTIME."""
     step = query.step
     assert isinstance(step, AggregateStep)
-    texts = [key.spark for key in step.keys]
+    names = [name for key in step.keys for name in key.expression.columns]
     for call in step.aggregates:
-        texts += call.args or (f"`{TIMESTAMP}`",)
-    if query.filter is not None:
-        texts.append(query.filter)
-    names = (c.name for t in texts for c in _referenced(t))
+        names += [n for a in call.args for n in a.columns] if call.args else [TIMESTAMP]
+    names += query.filter.columns if query.filter is not None else ()
     return list(dict.fromkeys(f"`{'ROWTIME' if n == TIMESTAMP else n}`" for n in names))
-
-
-def _referenced(spark_sql: str) -> list[exp.Column]:
-    return list(sqlglot.parse_one(spark_sql, dialect="spark").find_all(exp.Column))
 
 
 def _calls(step: AggregateStep) -> str:
     calls = (
-        f"{a.function}({', '.join([*a.args, *map(str, a.literals)])})" for a in step.aggregates
+        f"{a.function}({', '.join(map(str, [*a.args, *a.literals]))})" for a in step.aggregates
     )
     return f"[{', '.join(calls)}]"
 
 
 def _keys(step: AggregateStep | ProjectStep) -> str:
-    return f"[{', '.join(key.spark for key in step.keys)}]"
+    return f"[{', '.join(key.sql for key in step.keys)}]"

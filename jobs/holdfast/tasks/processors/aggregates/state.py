@@ -18,6 +18,7 @@ from holdfast.tasks.evaluate.keys import windowed_array
 from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.base import KEY
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER
 from holdfast.types.topology import (
     OFFSET,
@@ -62,7 +63,8 @@ RECORD_COLUMNS = {
     TIMESTAMP: BIGINT,
     SEQUENCE: BIGINT,
 }
-_COUNTS, _NEWEST = Fold(Folding.ADD, "1", counts=True), Fold(Folding.MAX, f"`{TIMESTAMP}`")
+_TIME = Expression(f"`{TIMESTAMP}`", BIGINT, columns=(TIMESTAMP,), ref=TIMESTAMP)
+_COUNTS, _NEWEST = Fold(Folding.ADD, None, counts=True), Fold(Folding.MAX, _TIME)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def partial_columns(step: AggregateStep) -> list[PartialColumn]:
     if by_record(step):
         return columns
     counted = PartialColumn(COUNT, "count(1)", pa.int64(), _COUNTS)
-    latest = PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64(), _NEWEST)
+    latest = PartialColumn(ROWTIME, f"max({_TIME})", pa.int64(), _NEWEST)
     return [counted, latest, *columns]
 
 

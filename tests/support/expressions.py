@@ -1,0 +1,40 @@
+"""Expressions as the planner makes them, for tests that build plans by hand."""
+
+from __future__ import annotations
+
+from holdfast.types.expressions import Expression, NamedExpression
+from holdfast.types.schema import BOOLEAN, Column, SqlType
+
+__all__ = ["condition", "duckdb_column", "made", "named", "spark_column"]
+
+
+def spark_column(column: Column, name: str = "") -> NamedExpression:
+    """A column of a source, carried as it is; `name` is its new one."""
+    return _column(column, "`", name)
+
+
+def duckdb_column(column: Column, ref: str = "") -> NamedExpression:
+    """A column that is made of another one, `ref`, which needs no evaluation."""
+    return _column(Column(ref or column.name, column.type), '"', column.name)
+
+
+def _column(column: Column, quote: str, name: str) -> NamedExpression:
+    text = f"{quote}{column.name}{quote}"
+    return NamedExpression(
+        name or column.name, Expression(text, column.type, (column.name,), column.name)
+    )
+
+
+def made(sql: str, sql_type: SqlType, *reads: str) -> Expression:
+    """An expression that is more than a column."""
+    return Expression(sql, sql_type, reads)
+
+
+def named(sql: str, column: Column, *reads: str) -> NamedExpression:
+    """The same under the name of a column."""
+    return NamedExpression(column.name, made(sql, column.type, *reads))
+
+
+def condition(sql: str | None, *reads: str) -> Expression | None:
+    """A filter, if there is one."""
+    return None if sql is None else made(sql, BOOLEAN, *reads)
