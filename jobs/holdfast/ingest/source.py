@@ -109,7 +109,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; `start` itself when there is nothing new.
 
         A watermark that has gone on is a batch of its own, without records: results that were
-        held back are told (`QueryRun` passes over one that tells nothing).
+        held back are told (`SqlFeed` passes over one that tells nothing).
 
         Raises:
             DataLoss: records from `start` on are gone, and that is to fail.

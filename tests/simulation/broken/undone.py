@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from holdfast.ingest.planner import Planner
-from holdfast.runtime.queries import cutting, levelling, query_run, sources
+from holdfast.runtime.queries import cutting, levelling, query_run, sources, stateful
 from holdfast.runtime.queries.start import _Found
 from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task
@@ -72,7 +72,7 @@ def _levelled_too_far(patch: Patch) -> None:
             return self._planner.plan(begin)
 
     real = levelling.pieces
-    patch.setattr(query_run, "pieces", lambda level, plans: real(level, Beyond(plans)))
+    patch.setattr(stateful, "pieces", lambda level, plans: real(level, Beyond(plans)))
 
 
 def _grace_unchecked(patch: Patch) -> None:

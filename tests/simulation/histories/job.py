@@ -22,13 +22,15 @@ from holdfast.ingest import planner
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.source import KafkaBatch
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.queries import inputs, micro_batch, packed_batch, query_run
+from holdfast.runtime.queries import feeds, inputs, micro_batch, packed_batch, stateful, stateless
 from holdfast.runtime.queries.cutting import Cutting
-from holdfast.runtime.queries.query_run import QueryRun, Services
+from holdfast.runtime.queries.feeds import SqlFeed, Taker, Work, planned_stream
+from holdfast.runtime.queries.kinds import run_of
+from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.streams import Stream
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
 from holdfast.tasks.pack.packing import addressed, packs
-from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.topology import Query
@@ -140,8 +142,13 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
                 target = limits if target is None else _nearer(target, limits)
             return super().plan(begin, target)
 
-    patch.setattr(query_run, "Planner", Cutting)
-    patch.setattr(query_run, "PlannedStream", _ByHand)
+    class Feed(_Feed):
+        log = kafka
+
+    for module in (stateful, stateless):
+        patch.setattr(module, "SqlFeed", Feed)
+    patch.setattr(feeds, "Planner", Cutting)
+    patch.setattr(feeds, "PlannedStream", _ByHand)
     patch.setattr(inputs, "packs", lambda query: False)
     for module in (micro_batch, packed_batch):
         patch.setattr(module, "AT_ONCE", 1)
@@ -194,19 +201,20 @@ class _ByHand:
         """Nothing goes on by itself."""
 
 
-class _Run(QueryRun):
-    kafka: FakeKafka
+class _Feed(SqlFeed):
+    """Frames of the fake Spark; the planner's loop stands for Structured Streaming."""
 
-    def _of_spark(self) -> Any:
-        return self._planned()
+    log: FakeKafka
+
+    def stream(self, taker: Taker) -> Stream:
+        def work(source: OffsetRange) -> Work:
+            return self._work_on(cast("DataFrame", Frame(self.log, source)))
+
+        return planned_stream(taker, self._inputs, self.planner(), work, 0)
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
         KafkaBatch(self._inputs.options(source.start_places(), source.end_places())).partitions()
-        return cast("DataFrame", Frame(self.kafka, source))
-
-    def _reports(self, frame: DataFrame | None, batch: Batch, *facts: Any) -> list[TaskReport]:
-        found = frame or cast("DataFrame", Frame(self.kafka, batch.source))
-        return super()._reports(found, batch, *facts)
+        return cast("DataFrame", Frame(self.log, source))
 
 
 class Job:
@@ -230,8 +238,7 @@ class Job:
             health=Health((query.id,), 300.0, clock.monotonic),
             cutting=cutting or Cutting(any_admin, settings, [query]),
         )
-        self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
-        self.run.kafka = kafka
+        self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
         self._prepared = False
         self._failures = 0
 
