@@ -42,10 +42,9 @@ def _marker_replaced(patch: Patch) -> None:
 
     def of_its_own_places(marker: Any, batch: OffsetRange, where: str) -> bool:
         if marker is not None:
-            ends = batch.end_places()
-            known = {p: at for p, at in marker.source.end_places().items() if p in ends}
-            topics = [part.topic for part in batch.parts]
-            marker = replace(marker, source=OffsetRange.over(topics, known, known))
+            ends = batch.ends()
+            known = {p: at for p, at in marker.source.ends().items() if p in ends}
+            marker = replace(marker, source=OffsetRange.over(batch.topics, known, known))
         return real(marker, batch, where)
 
     patch.setattr(state_task, "covered", of_its_own_places)

@@ -69,31 +69,29 @@ class Frame:
         self.sparkSession = self
         self.sparkContext = None
 
-    def records(self, partition: int, *, tombstones: bool = False) -> list[Any]:
-        start, end = self.source.starts().get(partition, 0), self.source.ends()[partition]
-        log = self.kafka.log(self.source.topic, partition)
+    def records(self, place: Place, *, tombstones: bool = False) -> list[Any]:
+        start, end = self.source[place].start or 0, self.source[place].end
+        log = self.kafka.log(*place)
         if start < end and (0 < start < log.start or end > log.stable_end):
-            raise DataLoss(f"{self.source.topic}-{partition}: no offsets {start} to {end}.")
-        return decode(partition, log.visible(start, end, 1 << 30), tombstones=tombstones)
+            raise DataLoss(f"{place[0]}-{place[1]}: no offsets {start} to {end}.")
+        return decode(place[1], log.visible(start, end, 1 << 30), tombstones=tombstones)
 
     def by_topic(self) -> dict[str, list[Any]]:
         """All records of every source topic, tombstones as well: they move time on."""
-        parts = {part.topic: Frame(self.kafka, part) for part in self.source.parts}
-        return {
-            t: [r for p in f.source.ends() for r in f.records(p, tombstones=True)]
-            for t, f in parts.items()
-        }
+        found: dict[str, list[Any]] = {topic: [] for topic in self.source.topics}
+        for place in self.source:
+            found[place[0]] += self.records(place, tombstones=True)
+        return found
 
 
 def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
-    records = [r for p in frame.source.ends() for r in frame.records(p)]
+    records = [r for place in frame.source for r in frame.records(place)]
     return Rdd(partials(query, records, partitions))
 
 
 def _project_frame(frame: Frame, query: Query) -> Rdd:
-    starts = frame.source.starts()
-    ranges = [p for p, end in frame.source.end if starts.get(p, 0) < end]
-    return Rdd([projected(query, frame.records(p)) for p in ranges])
+    ranges = [place for place, span in frame.source.items() if (span.start or 0) < span.end]
+    return Rdd([projected(query, frame.records(place)) for place in ranges])
 
 
 def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
@@ -213,7 +211,7 @@ class _Feed(SqlFeed):
         return planned_stream(taker, self._inputs, self.planner(), work, 0)
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
-        KafkaBatch(self._inputs.options(source.start_places(), source.end_places())).partitions()
+        KafkaBatch(self._inputs.options(source.starts(), source.ends())).partitions()
         return cast("DataFrame", Frame(self.log, source))
 
 

@@ -46,7 +46,7 @@ class DriverOf:
                 for p in range(4)
             ]
             self.metrics.observe(
-                query, Batch(batch_id, OffsetRange("shop_orders", (), ())), reports, seconds
+                query, Batch(batch_id, OffsetRange.of("shop_orders", {}, {})), reports, seconds
             )
 
     def status(self) -> dict[str, Any]:

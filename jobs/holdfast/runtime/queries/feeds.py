@@ -122,7 +122,7 @@ class PackedFeed(Feed):
 
     def _work(self, batch: Batch) -> list[TaskReport]:
         services, source = self._services, batch.source
-        ranges = kafka_ranges(self._options, source.start_places(), source.end_places())
+        ranges = kafka_ranges(self._options, source.starts(), source.ends())
         read = PackedRead(self._options, ranges)
         return run_packed(services.context, read, self._plan, batch, services.cluster)
 
@@ -160,7 +160,7 @@ class SqlFeed(Feed):
                 self._checkpoint, spark_batch_id, inputs.topics, initial, inputs.ids
             )
             planned = plan_of_batch(self._checkpoint, spark_batch_id)
-            if source.start_places() == planned.end and not taker.moves_time(planned):
+            if source.starts() == planned.end and not taker.moves_time(planned):
                 return
             work = self._work_on(batch_frame)
             # Spark ends a stream only after its batch: what is on hold has not been started again.
@@ -188,7 +188,7 @@ class SqlFeed(Feed):
         return lambda batch: self._tasks(frame, batch)
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
-        options = self._inputs.options(source.start_places(), source.end_places())
+        options = self._inputs.options(source.starts(), source.ends())
         reader = self._services.sql().read.format(DATA_SOURCE)
         return reader.options(**options.to_spark()).load()
 

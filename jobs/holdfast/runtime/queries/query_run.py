@@ -205,7 +205,7 @@ class QueryRun(ABC):
 
         def whole(batch: Batch) -> list[TaskReport]:
             reports = work(batch)
-            self.done = {**self.done, **source.end_places()}
+            self.done = {**self.done, **source.ends()}
             self.batch_id = batch_id + 1
             self._marked |= self._marked_by(source)
             self._services.cutting.ended(self.query, planned.reached_ms)
@@ -259,8 +259,9 @@ class QueryRun(ABC):
         return True
 
     def _show(self, done: Mapping[Place, int]) -> None:
-        for part in OffsetRange.over(self.source_topics, {}, done).parts:
-            self._services.admin.commit_group(self._group, part.topic, part.ends())
+        for topic in self.source_topics:
+            offsets = {p: offset for (name, p), offset in done.items() if name == topic}
+            self._services.admin.commit_group(self._group, topic, offsets)
 
     def ended_by(self) -> BaseException | None:
         """What ended its stream; None while the stream goes on, or was never started."""

@@ -132,7 +132,7 @@ class StatefulQuery(QueryRun):
         return completing
 
     def _marked_by(self, source: OffsetRange) -> set[Place]:
-        return set(source.end_places())
+        return set(source)
 
 
 def _idle(last: TaskReport) -> TaskReport:

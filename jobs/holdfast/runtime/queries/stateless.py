@@ -82,5 +82,4 @@ class StatelessQuery(QueryRun):
         super()._know(sources, start)
 
     def _marked_by(self, source: OffsetRange) -> set[Place]:
-        starts = source.start_places()
-        return {place for place, end in source.end_places().items() if starts.get(place, 0) < end}
+        return {place for place, span in source.items() if (span.start or 0) < span.end}
