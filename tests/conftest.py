@@ -1,4 +1,4 @@
-"""What every layer of tests shares: a broker, a Spark session, marks, Hypothesis profiles."""
+"""Shared by every layer of tests: a broker, a Spark session, marks, Hypothesis profiles."""
 
 from __future__ import annotations
 

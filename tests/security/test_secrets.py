@@ -31,7 +31,7 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Of a user who shows the password and may do everything."""
+    """Client properties of a user with a password and all rights."""
     everybody = {"super.users": f"User:ANONYMOUS;User:{USER}"}
     with SecuredKafka(tmp_path_factory.mktemp("secured"), everybody) as kafka:
         yield kafka.client(USER, Way.PLAIN)

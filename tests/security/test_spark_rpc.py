@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from holdfast.deploy.kubernetes import in_pod as kube_api
+from holdfast.deploy.kubernetes import release_secrets
 from holdfast.deploy.kubernetes.release_secrets import KEY, PEER_KEY, fill, fill_peers
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Retriable
 from tests.security.kubernetes_spark import ANOTHER, ROOT, SECRET
 from tests.support.certificates import Authority
 
@@ -165,10 +166,11 @@ def test_what_a_person_has_to_mend_is_told(
     assert not (tmp_path / "secret").exists()
 
 
+@pytest.mark.parametrize("status", [503, 429])
 def test_a_busy_api_is_asked_again(
-    api: _Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: _Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    api.refuses = 503
+    api.refuses = status
     looks: list[float] = []
 
     def recovers(pause: float) -> None:
@@ -179,6 +181,16 @@ def test_a_busy_api_is_asked_again(
     fill("movies-spark", str(tmp_path / "secret"))
     assert (tmp_path / "secret").read_text() == _held(api)
     assert len(looks) == 1
+
+
+def test_an_api_that_stays_busy_is_told_as_any_other_error(
+    api: _Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_secrets, "_PATIENCE_S", 0.0)
+    api.refuses = 503
+    with pytest.raises(Retriable, match="did not answer within"):
+        fill("movies-spark", str(tmp_path / "secret"))
+    assert not (tmp_path / "secret").exists()
 
 
 def test_it_is_for_pods_alone(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_kill_after_this_step_changes_nothing(
     _crash(told)
     task, opened = history.open_task(plan, tmp_path)
     committed = batch + (step >= Step.COMMITTED) if step is not Step.OPENED else 0
-    assert (task.marker.source.ends()[0] if task.marker else 0) == committed * 100
+    assert (task.marker.source["s", 0].end if task.marker else 0) == committed * 100
     reports = history.apply_all(task, plan, SEED)
     assert [r.skipped for r in reports].count(True) == (1 if committed else 0)
     assert task.describe().rows == len(history.expected(SEED))

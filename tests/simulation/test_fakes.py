@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import StoreLocked
-from holdfast.runtime.queries import query_run
+from holdfast.runtime.queries import feeds
 from holdfast.runtime.queries.inputs import Inputs
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.coroutine import Abandoned, Coroutine
@@ -145,7 +145,7 @@ def test_a_batch_is_cut_and_never_goes_beyond_its_target(
         log.append(b"k", b"{}", 0)
     install_frames(monkeypatch, bench.kafka, lambda begin, bounds: {place: 8})
     query = topology("totals").queries[0]
-    planner = cast("Any", query_run).Planner(Inputs(query, bench.settings, "").options({}))
+    planner = cast("Any", feeds).Planner(Inputs(query, bench.settings, "").options({}))
     wanted = None if target is None else {place: target}
     assert planner.plan({place: 0}, wanted).end == {place: end}
 

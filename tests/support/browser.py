@@ -159,7 +159,7 @@ class Page:
         )
 
     def text(self, selector: str) -> str:
-        """What an element shows."""
+        """The text that an element shows."""
         return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def count(self, selector: str) -> int:

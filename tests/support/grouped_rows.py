@@ -97,7 +97,7 @@ class Grouped:
         return self._apply([{**row, **_partials("p", new), **_partials("q", old)}])
 
     def table(self) -> dict[tuple[str, tuple[int, int] | None], list[Any]]:
-        """What a reader of the sink has in the end, given all changes of `feed` so far."""
+        """The table that a reader of the sink has after all changes of `feed` so far."""
         return {(k, w): v for (k, w), v in self._read.items() if v is not None}
 
     def _of_record(self, key: str | None, value: int, time: int) -> list[dict[str, Any]]:

@@ -143,7 +143,7 @@ class SecuredKafka:
 
     @property
     def log(self) -> str:
-        """What the broker has written into its log."""
+        """The broker's log."""
         return self._kafka.log_file.read_text(encoding="utf-8", errors="replace")
 
     def client(self, user: str, way: Way = Way.SCRAM) -> dict[str, str]:

@@ -109,7 +109,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; `start` itself if there is no new data.
 
         If only the watermark has advanced, the batch has no records but emits the results that
-        were held back (`QueryRun` skips a batch without any).
+        were held back (`SqlFeed` skips a batch without any).
 
         Raises:
             DataLoss: records from `start` on are gone, and `fail.on.data.loss` is set.

@@ -23,7 +23,7 @@ _FOREVER_MS = (1 << 63) - 1
 
 
 def any_time(admin: Admin, sources: Iterable[str]) -> Mapping[str, str]:
-    """What a topic is made with to take every time; nothing where brokers know no limit.
+    """Settings of a topic that accepts every time; none where brokers know no limit.
 
     Args:
         sources: topics that are there, to see what brokers know.

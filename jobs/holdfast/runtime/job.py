@@ -24,7 +24,9 @@ from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.keep_going import KeepGoing
-from holdfast.runtime.queries.query_run import QueryRun, Services
+from holdfast.runtime.queries.kinds import run_of
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -96,7 +98,7 @@ def run(
                     admin, settings.client(), replicas=settings.state.changelog_replicas
                 ),
             )  # fmt: skip
-            runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
+            runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
             watch = Watch(admin, settings, metrics, health)
             book = OrderBook(
                 admin, settings.client(), settings.application_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -115,22 +115,18 @@ class CommitMarker:
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
-        fields = asdict(self)
-        if not self.source.others:  # the format from before a query could have several topics
-            del fields["source"]["others"]
-        for part in (fields["source"], *fields["source"].get("others", ())):
-            if not part["topic_id"]:  # the format from before offsets had a topic id
-                del part["topic_id"]
+        told: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        told["source"] = _source_fields(self.source)
         if not self.origin:
-            del fields["origin"]
+            del told["origin"]
         for name in ("watermark_ms", "newest_ms"):  # only if set
-            if fields[name] is None:
-                del fields[name]
+            if told[name] is None:
+                del told[name]
         if self.rows < 0:
-            del fields["rows"]
+            del told["rows"]
         if not self.lineage:
-            del fields["lineage"]
-        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+            del told["lineage"]
+        return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:
         """The first offset of each place, as far as it was recorded."""
@@ -147,7 +143,7 @@ class CommitMarker:
 
     def without(self, gone: Collection[str]) -> CommitMarker:
         """This marker without the offsets of topics with one of these ids."""
-        topics = {part.topic for part in self.source.parts if part.topic_id in gone}
+        topics = {topic for topic, topic_id in self.source.ids.items() if topic_id in gone}
         if not topics:
             return self
         origin = tuple(each for each in self.origin if each[0] not in topics)
@@ -161,15 +157,15 @@ class CommitMarker:
             IncompatibleStatement: the format is unknown to this version of Holdfast.
         """
         try:
-            fields: dict[str, Any] = json.loads(data)
-            version = fields["format_version"]
+            told: dict[str, Any] = json.loads(data)
+            version = told["format_version"]
             if version == FORMAT_VERSION:
-                fields["source"] = _offset_range(fields["source"])
-                origin = fields.get("origin", ())
-                fields["origin"] = tuple((str(t), int(p), int(at)) for t, p, at in origin)
-                lineage = fields.pop("lineage", ())
-                fields["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
-                return CommitMarker(**fields)
+                told["source"] = _offset_range(told["source"])
+                origin = told.get("origin", ())
+                told["origin"] = tuple((str(t), int(p), int(at)) for t, p, at in origin)
+                lineage = told.pop("lineage", ())
+                told["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
+                return CommitMarker(**told)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(
                 f"A commit marker of {len(data)} bytes cannot be read: {error!r}.",
@@ -185,9 +181,9 @@ class CommitMarker:
 
 def origin_after(last: CommitMarker | None, batch: OffsetRange) -> tuple[tuple[str, int, int], ...]:
     """The `origin` of the marker after `last`: new places begin with the batch."""
-    begun = batch.start_places()
+    begun = batch.starts()
     if last is not None:
-        begun = {p: at for p, at in begun.items() if p not in last.source.end_places()}
+        begun = {p: at for p, at in begun.items() if p not in last.source.ends()}
         begun |= last.origins()
     return tuple(sorted((topic, p, at) for (topic, p), at in begun.items()))
 
@@ -204,11 +200,41 @@ def changelog_config(settings: StateSettings) -> dict[str, str]:
     }
 
 
-def _offset_range(fields: dict[str, Any]) -> OffsetRange:
-    return OffsetRange(
-        topic=fields["topic"],
-        start=tuple((int(p), int(offset)) for p, offset in fields["start"]),
-        end=tuple((int(p), int(offset)) for p, offset in fields["end"]),
-        others=tuple(_offset_range(other) for other in fields.get("others", ())),
-        topic_id=str(fields.get("topic_id", "")),
+def _source_fields(source: OffsetRange) -> dict[str, Any]:
+    """The first topic, with the rest as its `others`: as every version has written it."""
+    first, *rest = source.topics
+    others = [_topic_fields(source, topic, []) for topic in rest]
+    # No `others`, as it was before a query could have several topics.
+    return _topic_fields(source, first, others or None)
+
+
+def _topic_fields(
+    source: OffsetRange, topic: str, others: list[dict[str, Any]] | None
+) -> dict[str, Any]:
+    spans = sorted((p, span) for (name, p), span in source.items() if name == topic)
+    told: dict[str, Any] = {
+        "topic": topic,
+        "start": [(p, span.start) for p, span in spans if span.start is not None],
+        "end": [(p, span.end) for p, span in spans],
+    }
+    if others is not None:
+        told["others"] = others
+    if topic in source.ids:  # or else as it was before offsets carried it
+        told["topic_id"] = source.ids[topic]
+    return told
+
+
+def _offset_range(told: dict[str, Any]) -> OffsetRange:
+    parts = [told]
+    if "others" in told:
+        parts += told["others"]
+    return OffsetRange.over(
+        [part["topic"] for part in parts],
+        _places(parts, "start"),
+        _places(parts, "end"),
+        {part["topic"]: str(part.get("topic_id", "")) for part in parts},
     )
+
+
+def _places(parts: Sequence[dict[str, Any]], which: str) -> dict[Place, int]:
+    return {(part["topic"], int(p)): int(at) for part in parts for p, at in part[which]}

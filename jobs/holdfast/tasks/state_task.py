@@ -87,7 +87,7 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
     if marker is None:
         return False
     _check_ids(marker.source.ids, batch.ids, where)
-    done, starts, ends = marker.source.end_places(), batch.start_places(), batch.end_places()
+    done, starts, ends = marker.source.ends(), batch.starts(), batch.ends()
     unknown = {p: at for p, at in done.items() if p not in ends}
     if not unknown and all(p in done and done[p] >= end for p, end in ends.items()):
         return True
@@ -122,9 +122,9 @@ def _check_ids(committed: Mapping[str, str], planned: Mapping[str, str], where: 
 
 def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
     """Whether an empty batch advances stream time that the marker's watermark held back."""
-    ends = batch.source.end_places()
-    stands = batch.source.start_places() == ends
-    if marker is None or not stands or marker.source.end_places() != ends:
+    ends = batch.source.ends()
+    stands = batch.source.starts() == ends
+    if marker is None or not stands or marker.source.ends() != ends:
         return False
     return marker.held_back_below(batch.watermark_ms)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 __all__ = [
     "SINK_OWNERS_TOPIC",
     "OffsetRange",
     "Place",
+    "Span",
     "changelog_topic",
     "compaction_topic",
     "compaction_transactional_id",
@@ -87,27 +89,38 @@ def stream_transactional_id(
 Place = tuple[str, int]  # (source topic, topic partition)
 
 
-@dataclass(frozen=True)
-class OffsetRange:
-    """Source offsets of one batch: per topic partition start (inclusive), end (exclusive).
+class Span(NamedTuple):
+    """Offsets of one place; `start` is inclusive, `end` exclusive.
 
-    A query with several source topics has one range per topic: this is the first, `others` are the
-    rest.  Offsets belong to a topic id, which changes if the topic is recreated; it is empty if
-    unknown.
+    A place without a start is new: it joins a batch with nothing of it taken.
     """
 
-    topic: str
-    start: tuple[tuple[int, int], ...]  # (topic partition, offset), sorted
-    end: tuple[tuple[int, int], ...]
-    others: tuple[OffsetRange, ...] = ()
-    topic_id: str = ""
+    start: int | None
+    end: int
+
+
+@dataclass(frozen=True)
+class OffsetRange(Mapping[Place, Span]):
+    """Source offsets of one batch: the span of each place, by topic and topic partition.
+
+    Attributes:
+        topics: in the order in which the query reads them; one may have no place.
+        spans: by place.
+        ids: the known topic ids, by topic.  Offsets belong to a topic id; a topic that is recreated
+            has another one.
+    """
+
+    topics: tuple[str, ...]
+    spans: Mapping[Place, Span]
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(
-        topic: str, start: dict[int, int], end: dict[int, int], topic_id: str = ""
+        topic: str, start: Mapping[int, int], end: Mapping[int, int], topic_id: str = ""
     ) -> OffsetRange:
-        starts, ends = tuple(sorted(start.items())), tuple(sorted(end.items()))
-        return OffsetRange(topic, starts, ends, topic_id=topic_id)
+        """A range over one topic, by topic partition."""
+        starts, ends = _places(topic, start), _places(topic, end)
+        return OffsetRange.over([topic], starts, ends, {topic: topic_id})
 
     @staticmethod
     def over(
@@ -116,31 +129,26 @@ class OffsetRange:
         ends: Mapping[Place, int],
         ids: Mapping[str, str] | None = None,
     ) -> OffsetRange:
-        """A range over all of `topics` (at least one), in order; `ids` are by topic."""
-        known = ids or {}
-        first, *rest = (
-            OffsetRange.of(t, _of_topic(starts, t), _of_topic(ends, t), known.get(t, ""))
-            for t in dict.fromkeys(topics)
-        )
-        return replace(first, others=tuple(rest))
+        """A range over the places of `ends` that are of `topics`."""
+        names = tuple(dict.fromkeys(topics))
+        spans = {p: Span(starts.get(p), ends[p]) for p in sorted(ends) if p[0] in names}
+        known = {topic: at for topic, at in (ids or {}).items() if at and topic in names}
+        return OffsetRange(names, spans, known)
 
-    @property
-    def parts(self) -> tuple[OffsetRange, ...]:
-        """One range per topic."""
-        return (replace(self, others=()), *self.others)
+    def __getitem__(self, place: Place) -> Span:
+        return self.spans[place]
 
-    @property
-    def ids(self) -> dict[str, str]:
-        """The known topic ids, by topic."""
-        return {part.topic: part.topic_id for part in self.parts if part.topic_id}
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self.spans)
+
+    def __len__(self) -> int:
+        return len(self.spans)
 
     def without(self, gone: Collection[str]) -> OffsetRange:
-        """This range without the places of topics with one of these ids."""
-        if not gone:
-            return self
-        left = [part if part.topic_id not in gone else OffsetRange.of(part.topic, {}, {})
-                for part in self.parts]  # fmt: skip
-        return replace(left[0], others=tuple(left[1:]))
+        """This range without the places of topics that have one of these ids."""
+        ids = {topic: topic_id for topic, topic_id in self.ids.items() if topic_id not in gone}
+        lost = self.ids.keys() - ids.keys()
+        return OffsetRange(self.topics, {p: s for p, s in self.items() if p[0] not in lost}, ids)
 
     def after(self, last: OffsetRange | None) -> OffsetRange:
         """This range plus the places of `last` that it lacks, as empty ranges at their ends.
@@ -150,36 +158,26 @@ class OffsetRange:
         """
         if last is None:
             return self
-        starts, ends = self.start_places(), self.end_places()
-        kept = {place: end for place, end in last.end_places().items() if place not in ends}
-        ids = last.ids | self.ids
+        kept = {place: span.end for place, span in last.items() if place not in self}
+        ids = {**last.ids, **self.ids}
         if not kept and ids == self.ids:
             return self
-        topics = [part.topic for part in (*self.parts, *last.parts)]
-        return OffsetRange.over(topics, starts | kept, ends | kept, ids)
+        topics = (*self.topics, *last.topics)
+        return OffsetRange.over(topics, self.starts() | kept, self.ends() | kept, ids)
 
-    def starts(self) -> dict[int, int]:
-        """Start offsets of `topic` by topic partition, without `others`."""
-        return dict(self.start)
+    def starts(self) -> dict[Place, int]:
+        """Start offsets of the places that have one."""
+        return {place: s.start for place, s in self.items() if s.start is not None}
 
-    def ends(self) -> dict[int, int]:
-        """End offsets of `topic` by topic partition, without `others`."""
-        return dict(self.end)
-
-    def start_places(self) -> dict[Place, int]:
-        """Start offsets of all topics."""
-        return {(part.topic, p): offset for part in self.parts for p, offset in part.start}
-
-    def end_places(self) -> dict[Place, int]:
-        """End offsets of all topics."""
-        return {(part.topic, p): offset for part in self.parts for p, offset in part.end}
+    def ends(self) -> dict[Place, int]:
+        """End offsets of all places."""
+        return {place: span.end for place, span in self.items()}
 
     @property
     def records_max(self) -> int:
         """The number of offsets in the range, an upper bound of its records (gaps count)."""
-        starts = self.start_places()
-        return sum(end - starts.get(place, end) for place, end in self.end_places().items())
+        return sum(s.end - s.start for s in self.values() if s.start is not None)
 
 
-def _of_topic(offsets: Mapping[Place, int], topic: str) -> dict[int, int]:
-    return {p: offset for (of, p), offset in offsets.items() if of == topic}
+def _places(topic: str, offsets: Mapping[int, int]) -> dict[Place, int]:
+    return {(topic, p): offset for p, offset in offsets.items()}

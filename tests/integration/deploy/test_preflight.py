@@ -240,7 +240,7 @@ def test_the_last_marker_is_found_behind_many_records(case: Case) -> None:
     producer.flush()
     found = last_markers(case.client, case.changelog, PARTITIONS)
     assert found[0] is not None
-    assert found[0].source.ends() == {0: 5}
+    assert list(found[0].source.ends().values()) == [5]
     assert found[1] is None
 
 

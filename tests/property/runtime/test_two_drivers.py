@@ -51,8 +51,8 @@ class Kafka:
             source.after(last.source if last is not None else None), 0, batch_id,
             origin=origin_after(last, source),
         )  # fmt: skip
-        starts = source.start_places()
-        for place, end in source.end_places().items():
+        starts = source.starts()
+        for place, end in source.ends().items():
             self.taken[partition].setdefault(place, []).extend(range(starts[place], end))
 
 
@@ -167,6 +167,6 @@ def test_every_state_partition_takes_every_record_in_once(
     ends = {place: high for place, (_, high) in kafka.logs.items()}
     for marker in kafka.markers:
         if marker is not None:
-            assert {p: at for p, at in marker.source.end_places().items() if at} == {
+            assert {p: at for p, at in marker.source.ends().items() if at} == {
                 p: at for p, at in ends.items() if at
             }

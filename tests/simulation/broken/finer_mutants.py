@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import CommitUnknown
-from holdfast.runtime.queries import query_run
+from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
 from holdfast.tasks import state_task, stream_task
@@ -56,7 +56,7 @@ def _level_left_out(patch: pytest.MonkeyPatch) -> None:
     def ahead(*args: Any, **facts: Any) -> StartPoint:
         return replace(start_point(*args, **facts), levels=())
 
-    patch.setattr(query_run, "start_point", ahead)
+    patch.setattr(stateful, "start_point", ahead)
 
 
 def _unknown_taken_for_success(patch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from holdfast.ingest.planner import Planner
-from holdfast.runtime.queries import cutting, levelling, query_run, sources
+from holdfast.runtime.queries import cutting, levelling, query_run, sources, stateful
 from holdfast.runtime.queries.start import _Found
 from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task
@@ -42,10 +42,9 @@ def _marker_replaced(patch: Patch) -> None:
 
     def of_its_own_places(marker: Any, batch: OffsetRange, where: str) -> bool:
         if marker is not None:
-            ends = batch.end_places()
-            known = {p: at for p, at in marker.source.end_places().items() if p in ends}
-            topics = [part.topic for part in batch.parts]
-            marker = replace(marker, source=OffsetRange.over(topics, known, known))
+            ends = batch.ends()
+            known = {p: at for p, at in marker.source.ends().items() if p in ends}
+            marker = replace(marker, source=OffsetRange.over(batch.topics, known, known))
         return real(marker, batch, where)
 
     patch.setattr(state_task, "covered", of_its_own_places)
@@ -72,7 +71,7 @@ def _levelled_too_far(patch: Patch) -> None:
             return self._planner.plan(begin)
 
     real = levelling.pieces
-    patch.setattr(query_run, "pieces", lambda level, plans: real(level, Beyond(plans)))
+    patch.setattr(stateful, "pieces", lambda level, plans: real(level, Beyond(plans)))
 
 
 def _grace_unchecked(patch: Patch) -> None:

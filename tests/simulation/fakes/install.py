@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.config.settings import RocksDbSettings
 from holdfast.runtime import cluster
-from holdfast.runtime.queries import micro_batch, query_run
+from holdfast.runtime.queries import feeds, micro_batch, query_run, stateful, stateless
 from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of
@@ -88,4 +88,5 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
     patch.setattr(segments, "SEGMENT_MS", 1 << 10)
 
 
-_ENGINE = (cluster, micro_batch, query_run)  # imported, so that the loop above finds them
+# Imported, so that the loop above finds them.
+_ENGINE = (cluster, feeds, micro_batch, query_run, stateful, stateless)

@@ -22,13 +22,15 @@ from holdfast.ingest import planner
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.source import KafkaBatch
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.queries import inputs, micro_batch, packed_batch, query_run
+from holdfast.runtime.queries import feeds, inputs, micro_batch, packed_batch, stateful, stateless
 from holdfast.runtime.queries.cutting import Cutting
-from holdfast.runtime.queries.query_run import QueryRun, Services
+from holdfast.runtime.queries.feeds import SqlFeed, Taker, Work, planned_stream
+from holdfast.runtime.queries.kinds import run_of
+from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.streams import Stream
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
 from holdfast.tasks.pack.packing import addressed, packs
-from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.topology import Query
@@ -67,31 +69,29 @@ class Frame:
         self.sparkSession = self
         self.sparkContext = None
 
-    def records(self, partition: int, *, tombstones: bool = False) -> list[Any]:
-        start, end = self.source.starts().get(partition, 0), self.source.ends()[partition]
-        log = self.kafka.log(self.source.topic, partition)
+    def records(self, place: Place, *, tombstones: bool = False) -> list[Any]:
+        start, end = self.source[place].start or 0, self.source[place].end
+        log = self.kafka.log(*place)
         if start < end and (0 < start < log.start or end > log.stable_end):
-            raise DataLoss(f"{self.source.topic}-{partition}: no offsets {start} to {end}.")
-        return decode(partition, log.visible(start, end, 1 << 30), tombstones=tombstones)
+            raise DataLoss(f"{place[0]}-{place[1]}: no offsets {start} to {end}.")
+        return decode(place[1], log.visible(start, end, 1 << 30), tombstones=tombstones)
 
     def by_topic(self) -> dict[str, list[Any]]:
         """All records of every source topic, tombstones as well: they move time on."""
-        parts = {part.topic: Frame(self.kafka, part) for part in self.source.parts}
-        return {
-            t: [r for p in f.source.ends() for r in f.records(p, tombstones=True)]
-            for t, f in parts.items()
-        }
+        found: dict[str, list[Any]] = {topic: [] for topic in self.source.topics}
+        for place in self.source:
+            found[place[0]] += self.records(place, tombstones=True)
+        return found
 
 
 def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
-    records = [r for p in frame.source.ends() for r in frame.records(p)]
+    records = [r for place in frame.source for r in frame.records(place)]
     return Rdd(partials(query, records, partitions))
 
 
 def _project_frame(frame: Frame, query: Query) -> Rdd:
-    starts = frame.source.starts()
-    ranges = [p for p, end in frame.source.end if starts.get(p, 0) < end]
-    return Rdd([projected(query, frame.records(p)) for p in ranges])
+    ranges = [place for place, span in frame.source.items() if (span.start or 0) < span.end]
+    return Rdd([projected(query, frame.records(place)) for place in ranges])
 
 
 def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
@@ -140,8 +140,13 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
                 target = limits if target is None else _nearer(target, limits)
             return super().plan(begin, target)
 
-    patch.setattr(query_run, "Planner", Cutting)
-    patch.setattr(query_run, "PlannedStream", _ByHand)
+    class Feed(_Feed):
+        log = kafka
+
+    for module in (stateful, stateless):
+        patch.setattr(module, "SqlFeed", Feed)
+    patch.setattr(feeds, "Planner", Cutting)
+    patch.setattr(feeds, "PlannedStream", _ByHand)
     patch.setattr(inputs, "packs", lambda query: False)
     for module in (micro_batch, packed_batch):
         patch.setattr(module, "AT_ONCE", 1)
@@ -194,19 +199,20 @@ class _ByHand:
         """Nothing goes on by itself."""
 
 
-class _Run(QueryRun):
-    kafka: FakeKafka
+class _Feed(SqlFeed):
+    """Frames of the fake Spark; the planner's loop stands for Structured Streaming."""
 
-    def _of_spark(self) -> Any:
-        return self._planned()
+    log: FakeKafka
+
+    def stream(self, taker: Taker) -> Stream:
+        def work(source: OffsetRange) -> Work:
+            return self._work_on(cast("DataFrame", Frame(self.log, source)))
+
+        return planned_stream(taker, self._inputs, self.planner(), work, 0)
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
-        KafkaBatch(self._inputs.options(source.start_places(), source.end_places())).partitions()
-        return cast("DataFrame", Frame(self.kafka, source))
-
-    def _reports(self, frame: DataFrame | None, batch: Batch, *facts: Any) -> list[TaskReport]:
-        found = frame or cast("DataFrame", Frame(self.kafka, batch.source))
-        return super()._reports(found, batch, *facts)
+        KafkaBatch(self._inputs.options(source.starts(), source.ends())).partitions()
+        return cast("DataFrame", Frame(self.log, source))
 
 
 class Job:
@@ -230,8 +236,7 @@ class Job:
             health=Health((query.id,), 300.0, clock.monotonic),
             cutting=cutting or Cutting(any_admin, settings, [query]),
         )
-        self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
-        self.run.kafka = kafka
+        self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
         self._prepared = False
         self._failures = 0
 

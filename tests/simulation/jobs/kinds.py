@@ -101,7 +101,7 @@ def payload_of(
     spark: SparkSession, query: Query, records: Mapping[str, Sequence[Sent]], since: OffsetRange
 ) -> list[bytes]:
     """The shuffled payload of the one state partition."""
-    starts = since.start_places()
+    starts = since.starts()
     frames = [
         _frame(spark, query, side, records[s.topic], starts[s.topic, 0])
         for side, s in enumerate(query.sources)

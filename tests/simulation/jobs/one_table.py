@@ -114,7 +114,7 @@ def apply_all(task: StateTask, plan: QueryPlan, seed: int) -> list[TaskReport]:
     """Every batch from the first: what is committed already must be skipped."""
     reports = []
     for number in range(BATCHES):
-        done = task.marker.source.ends()[0] if task.marker else 0
+        done = task.marker.source["s", 0].end if task.marker else 0
         if number * 100 + 100 < done:
             continue  # a driver never goes further back than the last batch
         reports.append(task.process(batch_of(number), payload_of(plan, seed, number)))

@@ -46,11 +46,11 @@ class DriverOf:
                 for p in range(4)
             ]
             self.metrics.observe(
-                query, Batch(batch_id, OffsetRange("shop_orders", (), ())), reports, seconds
+                query, Batch(batch_id, OffsetRange.of("shop_orders", {}, {})), reports, seconds
             )
 
     def status(self) -> dict[str, Any]:
-        """What /status says."""
+        """The body of /status."""
         queries = {
             q.id: QueryStatus(
                 q.sink.name,

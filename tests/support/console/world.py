@@ -181,7 +181,7 @@ class World:
                 queue.put_nowait(change)
 
     def serving(self, home: Path) -> Serving:
-        """What the console is given."""
+        """The parts of a server that the console needs."""
         settings = Settings(application_id=JOB, home=str(home))
         started = int(time.time() * 1000) - 3_600_000
         return Serving(settings, _Catalog(self), _Reader(self), self, _nobody, started)

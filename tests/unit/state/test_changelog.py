@@ -26,9 +26,11 @@ OFFSETS = st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), max_size=4)
 def test_a_marker_survives_its_bytes(
     topic: str, start: dict[int, int], end: dict[int, int], canonical: str, stream_time_ms: int
 ) -> None:
+    source = OffsetRange.of(topic, start, end)
+    assert source.starts() == {(topic, p): at for p, at in start.items() if p in end}
     told = replace(
         marker(7),
-        source=OffsetRange.of(topic, start, end),
+        source=source,
         canonical=canonical,
         stream_time_ms=stream_time_ms,
     )
@@ -41,12 +43,47 @@ def test_a_marker_of_several_topics_survives_its_bytes() -> None:
     told = replace(marker(7), source=source)
     read = CommitMarker.from_bytes(told.to_bytes())
     assert read == told
-    assert (read.source.topic, read.source.end_places()) == ("b", ends)
+    assert (read.source.topics, read.source.ends()) == (("b", "a"), ends)
 
 
-def test_a_marker_of_one_topic_is_written_as_it_always_was() -> None:
-    fields = json.loads(marker(7).to_bytes())
-    assert set(fields["source"]) == {"topic", "start", "end"}
+B, A0, A1 = ("b", 0), ("a", 0), ("a", 1)
+
+
+_OF_BOTH = (
+    '{"topic":"b","start":[[0,1]],"end":[[0,2]],"others":[{"topic":"a","start":[[0,0],[1,2]],'
+    '"end":[[0,3],[1,4]],"others":[],"topic_id":"id-a"}]}'
+)
+_OF_AN_EMPTY_ONE = (
+    '{"topic":"b","start":[[0,1]],"end":[[0,2]],"others":[{"topic":"a","start":[],"end":[],'
+    '"others":[]}],"topic_id":"id-b"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        (
+            OffsetRange.of("t", {1: 4, 0: 3}, {1: 9, 0: 5}),
+            '{"topic":"t","start":[[0,3],[1,4]],"end":[[0,5],[1,9]]}',
+        ),
+        (
+            OffsetRange.of("t", {0: 3}, {0: 5, 1: 0}, "id-t"),
+            '{"topic":"t","start":[[0,3]],"end":[[0,5],[1,0]],"topic_id":"id-t"}',
+        ),
+        (
+            OffsetRange.over(["b", "a"], {B: 1, A1: 2, A0: 0}, {B: 2, A1: 4, A0: 3}, {"a": "id-a"}),
+            _OF_BOTH,
+        ),
+        (OffsetRange.over(["b", "a"], {B: 1}, {B: 2}, {"b": "id-b"}), _OF_AN_EMPTY_ONE),
+    ],
+)
+def test_a_marker_s_offsets_are_written_as_they_always_were(
+    source: OffsetRange, written: str
+) -> None:
+    """Older versions read them, after a rollback; these bytes were written by one."""
+    told = replace(marker(7), source=source)
+    assert f',"source":{written},"stream_time_ms":'.encode() in told.to_bytes()
+    assert CommitMarker.from_bytes(told.to_bytes()) == told
 
 
 def test_a_marker_of_a_newer_version_is_refused_with_both_versions() -> None:

@@ -98,7 +98,7 @@ def _source_topics(admin: Admin, client: Mapping[str, str], topic: TopicFacts) -
         finally:
             reader.close()
         if marker is not None:
-            return [part.topic for part in marker.source.parts]
+            return list(marker.source.topics)
     return []
 
 

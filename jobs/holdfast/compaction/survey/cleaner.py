@@ -1,4 +1,11 @@
-"""A broker's log cleaner, seen from the broker's own machine: its progress, and whether it runs."""
+"""A broker's log cleaner, seen from the broker's own machine: its progress, and whether it runs.
+
+The product needs this where a broker's log folders are on this machine: `holdfast kafka`, the demo,
+a broker on the same host.  Kafka's protocol tells sizes of logs and nothing of the cleaner: which
+bytes it has been over, a thread that has ended and partitions it gave up are in these files alone.
+Elsewhere the survey estimates the dirty ratio and says that the cleaner is unknown, and a wait for
+the cleaner goes by sizes (`apply.progress`).
+"""
 
 from __future__ import annotations
 

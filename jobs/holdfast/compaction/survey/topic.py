@@ -67,7 +67,7 @@ class TopicSurvey:
     @property
     def sources(self) -> tuple[str, ...]:
         """The source topics of that query."""
-        return tuple(part.topic for part in self._any().source.parts)
+        return self._any().source.topics
 
     def known(self) -> bool:
         """Reads the last commit markers; False without any, or with other programs' records.

@@ -1,7 +1,8 @@
 """The few API requests that Holdfast makes of a cluster; the only importer of `kubernetes`.
 
 In a pod it uses the ServiceAccount's token, elsewhere the kubeconfig's current context.
-Answers are plain dicts as in the API's JSON; a missing object is None.
+Answers are plain dicts as in the API's JSON; a missing object is None.  What has to work without
+that package asks through `in_pod`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from holdfast.deploy.kubernetes.in_pod import in_a_pod
+from holdfast.deploy.kubernetes.refusals import NOT_AS_ASKED, TIMEOUT_S, no_answer, refusal
 from holdfast.errors import HoldfastError, Refused, Retriable
 
 __all__ = ["Executed", "Kind", "KubeClient", "Object"]
@@ -30,9 +32,8 @@ Object = dict[str, Any]
 """An API object in its JSON form."""
 
 _T = TypeVar("_T")
-_TIMEOUT_S = 10.0
 _PATIENCE_S, _PAUSE_S = 20.0, 0.5
-_NOT_FOUND, _CONFLICT, _FORBIDDEN, _UNAUTHORIZED = 404, 409, 403, 401
+_FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ class KubeClient:
         return _translated(call) is not None
 
 
-_LIMIT: dict[str, Any] = {"_request_timeout": _TIMEOUT_S}
+_LIMIT: dict[str, Any] = {"_request_timeout": TIMEOUT_S}
 _MERGE: dict[str, Any] = {**_LIMIT, "_content_type": "application/merge-patch+json"}
 _ADD: dict[str, Any] = {**_LIMIT, "_content_type": "application/strategic-merge-patch+json"}
 _STREAMS: dict[str, Any] = {
@@ -268,35 +269,11 @@ def _translated(call: Callable[[], _T]) -> _T | None:
     try:
         return call()
     except ApiException as error:
-        if error.status in (_NOT_FOUND, _CONFLICT):
+        if error.status in NOT_AS_ASKED:
             return None
-        raise _refused(error) from error
+        raise refusal(error.status, _message(error)) from error
     except (HTTPError, OSError) as error:
-        raise _silent(str(error)) from error
-
-
-def _refused(error: ApiException) -> HoldfastError:
-    if error.status in (_FORBIDDEN, _UNAUTHORIZED):
-        return Refused(
-            f"The cluster does not let this account do that: {_message(error)}",
-            cause="the accounts holdfast-chaos and holdfast-compaction have just their rights",
-            action="install the chart holdfast-platform with chaos.enabled, or with "
-            "compaction.strimzi.enabled for KafkaTopics, or bind such a Role",
-        )
-    if not error.status or error.status >= 500:
-        return _silent(_message(error))
-    return HoldfastError(
-        f"The Kubernetes API refused with status {error.status}: {_message(error)}",
-        action="see the message; `kubectl get events` may tell more",
-    )
-
-
-def _silent(why: str) -> Retriable:
-    return Retriable(
-        f"The Kubernetes API did not answer within {_TIMEOUT_S:.0f} s: {why}",
-        cause="the control plane is busy or restarts",
-        action="try again; `kubectl get --raw /readyz` says how it is",
-    )
+        raise no_answer(str(error)) from error
 
 
 def _message(error: ApiException) -> str:
@@ -309,7 +286,7 @@ def _message(error: ApiException) -> str:
 
 def _cannot_run(pod: str, error: ApiException) -> HoldfastError:
     if "403" in str(error.reason) or "401" in str(error.reason):
-        return _refused(ApiException(status=_FORBIDDEN, reason=error.reason))
+        return refusal(_FORBIDDEN, str(error.reason))
     return Retriable(
         f"No command can be run in {pod}: {error.reason}",
         cause="its container does not run at the moment",

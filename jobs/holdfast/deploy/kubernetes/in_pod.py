@@ -2,6 +2,10 @@
 
 In a pod they use the ServiceAccount's token; elsewhere `kubectl`, which knows the user's cluster.
 Most answers decide nothing: they explain why a release is not ready.
+
+`client.KubeClient` is no replacement: it needs the package `kubernetes`, which only the extra
+`chaos` installs, while `holdfast deploy` and a driver's pod have to work without it.  What a
+refusal means is the same for both and is in `refusals`.
 """
 
 from __future__ import annotations
@@ -11,14 +15,16 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import orjson
 
+from holdfast.deploy.kubernetes.refusals import NOT_AS_ASKED, TIMEOUT_S, no_answer, refusal
 from holdfast.deploy.local.supervisor import last_error_in
 from holdfast.errors import HoldfastError
 
@@ -33,7 +39,6 @@ __all__ = [
 ]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_TIMEOUT_S = 10.0
 _PASSING = ("ContainerCreating", "PodInitializing")
 
 
@@ -50,7 +55,7 @@ def ask(path: str, method: str = "GET") -> bytes | None:
     if kubectl is None:
         return None
     verb = "delete" if method == "DELETE" else "get"
-    command = [kubectl, verb, "--raw", path, f"--request-timeout={_TIMEOUT_S:.0f}s"]
+    command = [kubectl, verb, "--raw", path, f"--request-timeout={TIMEOUT_S:.0f}s"]
     ran = subprocess.run(command, capture_output=True, check=False)
     return ran.stdout if ran.returncode == 0 else None
 
@@ -58,19 +63,34 @@ def ask(path: str, method: str = "GET") -> bytes | None:
 def _from_a_pod(path: str, method: str) -> bytes | None:
     try:
         return from_a_pod(path, method)
-    except (URLError, OSError):
+    except HoldfastError:
         return None
 
 
-def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes:
-    """The API's answer to this pod's ServiceAccount.
+def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes | None:
+    """The API's answer to this pod's ServiceAccount; None where the object is missing or, with
+    `merge`, another version by now.
 
     Args:
         merge: the change, as a JSON merge patch; the method is then PATCH.
 
     Raises:
-        OSError: no answer, or (`urllib.error.HTTPError`, with its `code`) a refusal.
+        Refused: the account may not do it.
+        Retriable: the API does not answer.
+        HoldfastError: any other refusal.
     """
+    try:
+        return _answer(path, method, merge)
+    except HTTPError as error:
+        error.close()
+        if error.code in NOT_AS_ASKED:
+            return None
+        raise refusal(error.code, str(error.reason)) from error
+    except (HTTPException, OSError) as error:
+        raise no_answer(str(error)) from error
+
+
+def _answer(path: str, method: str, merge: object) -> bytes:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
     token = (_ACCOUNT / "token").read_text(encoding="utf-8").strip()
@@ -81,13 +101,9 @@ def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes:
         request.method, request.data = "PATCH", orjson.dumps(merge)
         request.add_header("Content-Type", "application/merge-patch+json")
     trust = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
-    try:
-        with urlopen(request, timeout=_TIMEOUT_S, context=trust) as answer:  # noqa: S310
-            body: bytes = answer.read()
-            return body
-    except HTTPError as refusal:
-        refusal.close()
-        raise
+    with urlopen(request, timeout=TIMEOUT_S, context=trust) as answer:  # noqa: S310
+        body: bytes = answer.read()
+        return body
 
 
 def own_namespace() -> str:

@@ -11,12 +11,12 @@ import base64
 import secrets
 import time
 from pathlib import Path
-from urllib.error import HTTPError
+from typing import Any
 
 import orjson
 
 from holdfast.deploy.kubernetes.in_pod import from_a_pod, in_a_pod, own_namespace
-from holdfast.errors import Refused
+from holdfast.errors import Refused, Retriable
 from holdfast.state.files import private_file
 
 __all__ = ["KEY", "PEER_KEY", "fill", "fill_peers"]
@@ -26,7 +26,6 @@ KEY = "secret"
 PEER_KEY = "peer-token"
 """The key in the Secret of query servers."""
 
-_FORBIDDEN, _NOT_FOUND = 403, 404
 _PATIENCE_S, _PAUSE_S = 60.0, 0.5
 
 
@@ -35,7 +34,7 @@ def fill(name: str, file: str) -> None:
 
     Raises:
         Refused: this is not a pod, the Secret is missing, or the account may not read and fill it.
-        OSError: the API did not answer within a minute.
+        Retriable: the API did not answer within a minute.
     """
     if not file or not in_a_pod():
         raise Refused(
@@ -53,7 +52,7 @@ def fill_peers(name: str) -> None:
 
     Raises:
         Refused: the Secret is missing, or the account may not read and fill it.
-        OSError: the API did not answer within a minute.
+        Retriable: the API did not answer within a minute.
     """
     _held(name, PEER_KEY, "serve.auth.existingSecret")
 
@@ -64,37 +63,40 @@ def _held(name: str, key: str, value: str) -> str:
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            return _filled(path, key)
-        except HTTPError as error:
-            if error.code in (_FORBIDDEN, _NOT_FOUND):
-                raise _refused(name, key, value, error) from error
-            failed: OSError = error
-        except OSError as error:
-            failed = error
-        if time.monotonic() >= deadline:
-            raise failed
-        time.sleep(_PAUSE_S)
+            read = from_a_pod(path)
+            if read is not None:
+                return _filled(path, key, orjson.loads(read))
+        except Refused as error:
+            raise _refused(name, key, value, "this account may not read and fill it") from error
+        except Retriable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            raise _refused(name, key, value, "there is none")
 
 
-def _filled(path: str, key: str) -> str:
-    """The Secret's value after filling it.  If another driver fills it meanwhile, the change, which
-    names the version that was read, is refused as a conflict.
+def _filled(path: str, key: str, read: dict[str, Any]) -> str:
+    """The Secret's value after filling it.
+
+    Raises:
+        Retriable: another driver fills it meanwhile, so that the change, which names the version
+            that was read, is refused as a conflict.
     """
-    read = orjson.loads(from_a_pod(path))
     held = (read.get("data") or {}).get(key)
     if held:
         return base64.b64decode(held).decode()
     made = secrets.token_urlsafe(32)
     version = {"resourceVersion": read["metadata"]["resourceVersion"]}
     data = {key: base64.b64encode(made.encode()).decode()}
-    from_a_pod(path, merge={"metadata": version, "data": data})
+    if from_a_pod(path, merge={"metadata": version, "data": data}) is None:
+        raise Retriable("The Secret was changed since it was read.", action="read it again")
     return made
 
 
-def _refused(name: str, key: str, value: str, error: HTTPError) -> Refused:
-    why = "there is none" if error.code == _NOT_FOUND else "this account may not read and fill it"
+def _refused(name: str, key: str, value: str, why: str) -> Refused:
     return Refused(
-        f"The Secret {name} cannot be used: {why} (HTTP status {error.code}).",
+        f"The Secret {name} cannot be used: {why}.",
         cause="the chart makes it, and a Role for an account that it makes as well; with "
         "serviceAccount.create=false the account is yours",
         action=f"give the account get and patch on that one Secret, or make one with the key {key} "

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.queries.frames import used_columns
-from holdfast.runtime.topics import dead_letters
+from holdfast.runtime.queries.services import Services
+from holdfast.runtime.topics import QueryTopics, dead_letters
 from holdfast.tasks.pack.packing import packs
 from holdfast.types.ids import Place, consumer_group
 from holdfast.types.ingest import IngestOptions, Packing
 from holdfast.types.topology import Query
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "inputs_of"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Inputs:
     progress_topic: str = ""
     ids: Mapping[str, str] = field(default_factory=dict)
     cuts: str = ""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The source topics, each once: a self-join has one topic on both sides."""
+        return tuple(dict.fromkeys(source.topic for source in self.query.sources))
 
     @property
     def packed(self) -> bool:
@@ -80,6 +86,12 @@ class Inputs:
             topic_id=self.ids.get(source.topic, ""),
             cuts=self.cuts,
         )
+
+
+def inputs_of(services: Services, query: Query, topics: QueryTopics) -> Inputs:
+    """What the readers of a running job's query are told."""
+    progress_topic = topics.progress.name if topics.progress else ""
+    return Inputs(query, services.settings, progress_topic, cuts=services.cutting.file_for(query))
 
 
 def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:

@@ -28,15 +28,15 @@ def pieces(level: Level, plans: Plans) -> Iterator[tuple[OffsetRange, int | None
     ends of two drivers, or the whole history of a state partition that is rebuilt, is planned like
     any batch: as large as allowed, and not ahead in time.
     """
-    source, topics = level.source, [part.topic for part in level.source.parts]
+    source = level.source
     if level.planned:
         yield source, level.watermark_ms
         return
-    begin, target = source.start_places(), source.end_places()
+    begin, target = source.starts(), source.ends()
     while begin != target:
         planned = plans.plan(begin, target)
         end = planned.end
         if end == begin:  # records up to the target are gone: the reader will report it
             end = target
-        yield OffsetRange.over(topics, begin, end, source.ids), planned.watermark_ms
+        yield OffsetRange.over(source.topics, begin, end, source.ids), planned.watermark_ms
         begin = end

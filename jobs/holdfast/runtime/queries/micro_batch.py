@@ -295,9 +295,8 @@ def run_project(
 
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
     """(topic partition, start, end) in the order of ingest's input partitions."""
-    starts = source.starts()
-    triples = [(p, starts.get(p, end), end) for p, end in source.end]
-    return [t for t in triples if t[1] < t[2]]
+    spans = [(p, span) for (_, p), span in sorted(source.items())]
+    return [(p, s.start, s.end) for p, s in spans if s.start is not None and s.start < s.end]
 
 
 def _project(

@@ -104,7 +104,7 @@ def start_point(
         if any(group_offsets.values()) and not rebuild:
             raise _all_lost(query_id, group_offsets, "changelog")
         return StartPoint(dict(sources.initial), 0)
-    gone = _replaced(query_id, (part for m in known.values() for part in m.source.parts), sources)
+    gone = _replaced(query_id, [m.source for m in known.values()], sources)
     current = {p: marker.without(gone.keys()) for p, marker in known.items()}
     found = _Found(query_id, len(markers), current, sources)
     if not rebuild:
@@ -130,13 +130,13 @@ class _Found:
         self._initial = sources.initial
         self._first_of_new = sources.first
         self._ids = sources.ids
-        self._ends = {p: marker.source.end_places() for p, marker in known.items()}
+        self._ends = {p: marker.source.ends() for p, marker in known.items()}
         self._missing = [p for p in range(count) if p not in known]
-        self._topics = [part.topic for m in known.values() for part in m.source.parts]
+        self._topics = [topic for m in known.values() for topic in m.source.topics]
         # The furthest offset of each place; below, its first offset, or the earliest known.
         self.target = _folded(self._ends.values(), max)
         origins = _folded((marker.origins() for marker in known.values()), min)
-        starts = _folded((marker.source.start_places() for marker in known.values()), min)
+        starts = _folded((marker.source.starts() for marker in known.values()), min)
         self._begun = starts | origins
         self._origins_known = origins.keys() >= self.target.keys()
 
@@ -167,7 +167,7 @@ class _Found:
     def levels(self) -> tuple[Level, ...]:
         """One `Level` for all state partitions that lack the same range."""
         markers = self._known.values()
-        batches = [(m.source.start_places(), m.source.end_places()) for m in markers]
+        batches = [(m.source.starts(), m.source.ends()) for m in markers]
         watermarks = [m.watermark_ms for m in markers]
         apart: dict[tuple[tuple[Place, int], ...], set[int]] = {}
         for partition in (*self._known, *self._missing):
@@ -240,21 +240,19 @@ def _replaced(
     Raises:
         DataLoss: there are some, and `fail.on.data.loss` is set.
     """
-    old: dict[str, OffsetRange] = {}
+    old: dict[str, tuple[str, dict[Place, int]]] = {}
     taken_over = set()  # topics with which an earlier driver was allowed to continue
-    for part in committed:
-        now = sources.ids.get(part.topic, "")
-        if part.topic_id == now:
-            taken_over.add(part.topic)
-        elif part.topic_id and now:
-            merged = _folded((part.end_places(), old.get(part.topic_id, part).end_places()), max)
-            old[part.topic_id] = OffsetRange.over(
-                [part.topic], {}, merged, {part.topic: part.topic_id}
-            )
-    lost = [part for part in old.values() if part.topic not in taken_over]
+    for source, topic in ((each, topic) for each in committed for topic in each.topics):
+        was, now = source.ids.get(topic, ""), sources.ids.get(topic, "")
+        if was == now:
+            taken_over.add(topic)
+        elif was and now:
+            ends = {place: at for place, at in source.ends().items() if place[0] == topic}
+            old[was] = topic, _folded((ends, old[was][1] if was in old else {}), max)
+    lost = {was: of for was, of in old.items() if of[0] not in taken_over}
     if lost and sources.fail_on_data_loss:
         raise _topic_replaced(query_id, lost, sources.ids)
-    return {topic_id: part.topic for topic_id, part in old.items()}
+    return {was: topic for was, (topic, _) in old.items()}
 
 
 def _without(offsets: _Offsets, topics: Collection[str]) -> _Offsets:
@@ -280,11 +278,13 @@ _REBUILD = (
 )
 
 
-def _topic_replaced(query_id: str, old: Iterable[OffsetRange], ids: Mapping[str, str]) -> DataLoss:
+def _topic_replaced(
+    query_id: str, old: Mapping[str, tuple[str, _Offsets]], ids: Mapping[str, str]
+) -> DataLoss:
     told = "; ".join(
-        f"{part.topic} had the id {part.topic_id}, it has {ids[part.topic]} now, "
-        f"and {_told(part.end_places())} of the former topic were committed"
-        for part in old
+        f"{topic} had the id {was}, it has {ids[topic]} now, and {_told(ends)} of the former topic "
+        "were committed"
+        for was, (topic, ends) in old.items()
     )
     return DataLoss(
         f"{query_id}: a source topic was deleted and created again: {told}.",

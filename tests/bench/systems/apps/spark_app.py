@@ -70,7 +70,8 @@ def main(case: Case) -> None:
         write = partial(_write, bootstrap=case.bootstrap, topic=case.sink_topic)
         frame.mapInArrow(write, "records BIGINT").collect()
         source = offsets_of_batch(checkpoint, batch_id, [topic], first)
-        admin.commit_group(case.application, topic, source.ends())
+        offsets = {p: end for (_, p), end in source.ends().items()}
+        admin.commit_group(case.application, topic, offsets)
 
     reader = session.readStream.format(DATA_SOURCE).options(**options.to_spark())
     writer = _totals(reader.load(), case.query).writeStream.outputMode("update")

@@ -53,7 +53,7 @@ def both(partition: int, start: int, end: int, batch_id: int = 0) -> CommitMarke
 
 def told(levels: tuple[Level, ...]) -> dict[frozenset[int], tuple[dict[Place, int], bool]]:
     """By state partitions: where a level starts, and whether it comes as it was planned."""
-    return {each.state_partitions: (each.source.start_places(), each.planned) for each in levels}
+    return {each.state_partitions: (each.source.starts(), each.planned) for each in levels}
 
 
 def test_a_query_that_never_ran_starts_at_the_initial_offsets() -> None:
@@ -82,7 +82,7 @@ def test_a_partition_one_batch_behind_gets_that_batch_as_it_was(
     leader = both(0, first, 20, 0 if behind is None else 1)
     start = start_point("q", [leader, behind], INITIAL, {}, rebuild=False)
     (level,) = start.levels
-    assert level.source == replace(leader.source, topic_id="id-1")
+    assert level.source == replace(leader.source, ids={"t": "id-1"})
     assert (level.state_partitions, level.planned) == (frozenset({1}), True)
     assert level.beginners == ({1} if behind is None else frozenset())
     assert start.offsets == {P0: 20, P1: 20}
@@ -100,7 +100,7 @@ def test_two_drivers_that_were_not_level_in_different_places_are_both_brought_le
         frozenset({1}): ({P0: 100, P1: 200}, False),
         frozenset({2}): ({P0: 100, P1: 100}, False),
     }
-    assert {level.source.ends()[0] for level in start.levels} == {160}
+    assert {level.source["t", 0].end for level in start.levels} == {160}
 
 
 def test_partitions_more_than_one_batch_apart_are_brought_level_too() -> None:
@@ -145,7 +145,7 @@ def test_a_lost_partition_begins_where_the_query_had_begun() -> None:
     origin = (("t", 0, 3), ("t", 1, 4))
     leader = replace(both(0, 10, 20, 1), origin=origin)
     (level,) = start_point("q", [leader, None], LATEST, {}, rebuild=True).levels
-    assert level.source.start_places() == {P0: 3, P1: 4}
+    assert level.source.starts() == {P0: 3, P1: 4}
 
 
 def test_a_partition_behind_what_the_group_shows_has_lost_its_tail() -> None:
@@ -200,7 +200,7 @@ def test_a_quiet_topic_partition_without_a_marker_is_none() -> None:
 
 def of_id(m: CommitMarker, topic_id: str) -> CommitMarker:
     return replace(
-        m, source=replace(m.source, topic_id=topic_id), origin=(("t", 0, 0), ("t", 1, 0))
+        m, source=replace(m.source, ids={"t": topic_id}), origin=(("t", 0, 0), ("t", 1, 0))
     )
 
 

@@ -24,7 +24,7 @@ CREATE STREAM s (k VARCHAR, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
 CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k EMIT CHANGES;
 CREATE STREAM u AS SELECT k FROM s EMIT CHANGES;
 """
-SOURCE = OffsetRange("s", (), ())
+SOURCE = OffsetRange.of("s", {}, {})
 
 
 def _report(partition: int, records: int, late: int, null_key: int) -> TaskReport:

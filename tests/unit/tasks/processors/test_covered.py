@@ -50,11 +50,11 @@ def test_a_batch_that_is_planned_again(
 
 
 def test_a_place_that_a_batch_lacks_keeps_its_end() -> None:
-    others = (OffsetRange.of("u", {0: 1}, {0: 4}),)
-    last = OffsetRange("t", ((0, 0), (1, 0)), ((0, 100), (1, 150)), others)
+    ends = {("t", 0): 100, ("t", 1): 150, ("u", 0): 4}
+    last = OffsetRange.over(["t", "u"], {("t", 0): 0, ("t", 1): 0, ("u", 0): 1}, ends)
     merged = OffsetRange.of("t", {0: 100}, {0: 130}).after(last)
-    assert merged.start_places() == {("t", 0): 100, ("t", 1): 150, ("u", 0): 4}
-    assert merged.end_places() == {("t", 0): 130, ("t", 1): 150, ("u", 0): 4}
+    assert merged.starts() == {("t", 0): 100, ("t", 1): 150, ("u", 0): 4}
+    assert merged.ends() == {("t", 0): 130, ("t", 1): 150, ("u", 0): 4}
 
 
 def test_a_batch_of_all_places_is_the_marker_s_source() -> None:
@@ -82,7 +82,7 @@ def test_a_marker_of_a_version_that_wrote_no_origin_is_read_and_says_nothing_of_
 def test_offsets_of_two_topic_ids_are_not_compared() -> None:
     batch = OffsetRange.of("t", {0: 0, 1: 0}, {0: 10, 1: 5}, "new")
     assert covered(LAST, batch, "here"), "an id that nobody wrote down is any"
-    of_old = replace(LAST, source=replace(LAST.source, topic_id="old"))
+    of_old = replace(LAST, source=replace(LAST.source, ids={"t": "old"}))
     with pytest.raises(OffsetOverlap, match=r"with the id new, here has committed .* the id old"):
         covered(of_old, batch, "here")
     assert not covered(of_old.without({"old"}), batch, "here")
@@ -92,10 +92,12 @@ def test_offsets_of_two_topic_ids_are_not_compared() -> None:
 
 def test_a_topic_id_is_written_down_where_it_is_known() -> None:
     assert b"topic_id" not in LAST.to_bytes()
-    others = (OffsetRange.of("u", {0: 1}, {0: 4}, "id-u"),)
-    both = replace(LAST, source=replace(LAST.source, topic_id="id-t", others=others))
+    ids = {"t": "id-t", "u": "id-u"}
+    starts, ends = LAST.source.starts(), LAST.source.ends()
+    source = OffsetRange.over(["t", "u"], {**starts, ("u", 0): 1}, {**ends, ("u", 0): 4}, ids)
+    both = replace(LAST, source=source)
     assert CommitMarker.from_bytes(both.to_bytes()) == both
-    assert both.source.ids == {"t": "id-t", "u": "id-u"}
-    assert both.without({"id-t"}).source.end_places() == {("u", 0): 4}
+    assert both.source.ids == ids
+    assert both.without({"id-t"}).source.ends() == {("u", 0): 4}
     next_ = OffsetRange.of("t", {0: 20, 1: 8}, {0: 30, 1: 9}).after(both.source)
     assert next_.ids == both.source.ids, "a batch that says none keeps them"

@@ -1,1 +1,1 @@
-"""Who may ask, how often and how much, and the record of it."""
+"""Access, rate limits and size limits of clients, and the audit log."""

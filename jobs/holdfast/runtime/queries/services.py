@@ -1,0 +1,46 @@
+"""What all queries of a job share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from holdfast.config.settings import Settings
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.queries.batch_lock import Turn
+from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.watching.health import Health
+from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.transport.cluster.admin import Admin
+from holdfast.types.topology import Query
+
+__all__ = ["Services"]
+
+
+@dataclass
+class Services:
+    """The job's connections, its settings, and who is told of its batches."""
+
+    context: SparkContext
+    sql: Callable[[], SparkSession]
+    settings: Settings
+    admin: Admin
+    cluster: Cluster
+    state_dir: str
+    on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
+    health: Health
+    cutting: Cutting
+    turn: Turn = field(default_factory=Turn)
+    internal_topics: frozenset[str] = frozenset()
+    owners: SinkOwners | None = None
+
+    def settings_of(self, query: Query) -> Settings:
+        """A lost changelog cannot be made again from a topic that forgets what was read."""
+        if self.internal_topics.isdisjoint(s.topic for s in query.sources):
+            return self.settings
+        state = replace(self.settings.state, on_changelog_loss="fail")
+        return replace(self.settings, state=state)

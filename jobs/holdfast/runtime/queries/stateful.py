@@ -1,0 +1,142 @@
+"""A query with state: the changelog of each state partition holds its commit markers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+
+from holdfast.runtime.queries.feeds import Feed, PackedFeed, SqlFeed, Work
+from holdfast.runtime.queries.inputs import inputs_of
+from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.micro_batch import open_stores, run_stateful
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.start import Level, StartPoint, start_point
+from holdfast.runtime.topics import QueryTopics
+from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.types.ids import OffsetRange, Place
+from holdfast.types.ingest import Planned
+from holdfast.types.topology import Query
+
+__all__ = ["StatefulQuery"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class StatefulQuery(QueryRun):
+    """Owns what each state partition of one query said last."""
+
+    def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
+        changelog = topics.changelog
+        assert changelog is not None, "`ensure_topics` makes it"
+        self._plan = QueryPlan(
+            services.settings_of(query),
+            query,
+            changelog.name,
+            changelog.topic_id,
+            topics.sink.partitions,
+            services.state_dir,
+        )
+        inputs = inputs_of(services, query, topics)
+        feed: Feed
+        if inputs.packed:
+            feed = PackedFeed(services, inputs, self._plan)
+        else:
+            feed = SqlFeed(services, inputs, self._through_sql)
+        super().__init__(services, query, topics, feed)
+        self._known: dict[int, TaskReport] = {}
+
+    def _through_sql(self, frame: DataFrame, batch: Batch) -> list[TaskReport]:
+        return run_stateful(frame, self._plan, batch, self._services.cluster)
+
+    def rehearse(self) -> None:
+        """See `Feed.rehearse`."""
+        self._feed.rehearse(self._plan)
+
+    @property
+    def held_back(self) -> bool:
+        return any(r.marker is not None and r.marker.newest_ms is not None
+                   for r in self._known.values())  # fmt: skip
+
+    def moves_time(self, planned: Planned) -> bool:
+        markers = [report.marker for report in self._known.values() if report.marker is not None]
+        return any(marker.held_back_below(planned.watermark_ms) for marker in markers)
+
+    def _find_start(self) -> StartPoint:
+        plan, services = self._plan, self._services
+        # The group before the markers: another driver may commit meanwhile, and no marker is ever
+        # behind what the group showed before it was read.
+        group = self._group_offsets()
+        reports = open_stores(plan, services.cluster, services.context)
+        sources = self._sources()
+        start = start_point(
+            self.query.id,
+            [r.marker for r in sorted(reports, key=lambda r: r.partition)],
+            sources,
+            group,
+            rebuild=self._settings.state.on_changelog_loss == "rebuild",
+        )
+        self._know(sources, start)
+        empty = OffsetRange.over(self.source_topics, start.offsets, start.offsets)
+        services.on_reports(self.query, Batch(start.batch_id - 1, empty), reports, 0.0)
+        self._known = {r.partition: r for r in reports}
+        for level in start.levels:
+            self._level(level, start.batch_id - 1)
+        return start
+
+    def _level(self, level: Level, batch_id: int) -> None:
+        """Brings some state partitions as far as the furthest are."""
+        which = ", ".join(map(str, sorted(level.state_partitions)))
+        _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
+        beginners = level.beginners
+        for source, watermark_ms in pieces(level, self._feed.planner()):
+            work = self._with_others(self._noted(self._feed.work(source)))
+            batch = Batch(
+                batch_id,
+                source,
+                level.state_partitions,
+                beginners,
+                self._replaced,
+                watermark_ms,
+            )
+            self._do(batch, work, self._hold.is_set)
+            beginners = frozenset()
+
+    def take(
+        self,
+        batch_id: int,
+        source: OffsetRange,
+        planned: Planned,
+        work: Work,
+        unwanted: Callable[[], bool],
+    ) -> None:
+        super().take(batch_id, source, planned, self._noted(work), unwanted)
+
+    def _noted(self, work: Work) -> Work:
+        def noting(batch: Batch) -> list[TaskReport]:
+            reports = work(batch)
+            self._known |= {r.partition: r for r in reports}
+            return reports
+
+        return noting
+
+    def _with_others(self, work: Work) -> Work:
+        """With reports of all state partitions: who was level already did nothing."""
+
+        def completing(batch: Batch) -> list[TaskReport]:
+            new = {r.partition: r for r in work(batch)}
+            return [new.get(p) or _idle(r) for p, r in sorted(self._known.items())]
+
+        return completing
+
+    def _marked_by(self, source: OffsetRange) -> set[Place]:
+        return set(source)
+
+
+def _idle(last: TaskReport) -> TaskReport:
+    """Of a state partition that did nothing since its last report."""
+    return TaskReport(
+        last.partition, last.where, last.marker, True, False, last.rows, last.bytes, last.position
+    )

@@ -1,0 +1,85 @@
+"""A query without state: its progress topic holds the commit markers of its source topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from holdfast.runtime.queries.feeds import SqlFeed
+from holdfast.runtime.queries.inputs import inputs_of
+from holdfast.runtime.queries.micro_batch import run_project
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.start import SourceState, StartPoint, stream_start
+from holdfast.runtime.topics import QueryTopics
+from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
+from holdfast.tasks.compatibility import check_progress
+from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.types.ids import OffsetRange, Place, stream_transactional_id
+from holdfast.types.topology import Query
+
+__all__ = ["StatelessQuery"]
+
+
+class StatelessQuery(QueryRun):
+    """Owns what the tasks of one query are told: each writes one source topic partition."""
+
+    def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
+        progress = topics.progress
+        assert progress is not None, "`ensure_topics` makes it"
+        self._plan = StreamPlan(
+            services.settings_of(query),
+            query,
+            topics.sink.partitions,
+            progress.name,
+            progress.partitions,
+        )
+        feed = SqlFeed(services, inputs_of(services, query, topics), self._project)
+        super().__init__(services, query, topics, feed)
+
+    def _project(self, frame: DataFrame, batch: Batch) -> list[TaskReport]:
+        return run_project(frame, self._plan, batch, self._services.cluster)
+
+    def rehearse(self) -> None:
+        """Only a plan with a shuffle is worth it."""
+
+    def _find_start(self) -> StartPoint:
+        group = self._group_offsets()  # before the markers, as `StatefulQuery` does
+        done: dict[Place, SourceProgress] = {}
+        topic = self.query.source.topic
+        # The topic may have been given partitions since the job began.
+        for partition in self._services.admin.bounds(topic):
+            marker = self._last_marker(topic, partition)
+            if marker is not None:
+                done[topic, partition] = marker
+        rebuild = self._settings.state.on_changelog_loss == "rebuild"
+        sources = self._sources()
+        start = stream_start(self.query.id, done, sources, group, rebuild=rebuild)
+        self._know(sources, start)
+        return start
+
+    def _last_marker(self, topic: str, partition: int) -> SourceProgress | None:
+        plan, settings = self._plan, self._settings
+        producer = TransactionalProducer(
+            settings.client(),
+            stream_transactional_id(settings.application_id, self.query.id, topic, partition),
+            settings.transaction_timeout_ms,
+        )
+        # Fences executors of a driver that died, so that the marker read next is final.
+        producer.init()
+        producer.close()
+        marker = progress_of(
+            settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, partition
+        )
+        check_progress(marker, self.query)
+        return marker
+
+    def _know(self, sources: SourceState, start: StartPoint) -> None:
+        topic_id = sources.ids.get(self.query.source.topic, "")
+        self._plan = replace(self._plan, source_id=topic_id, replaced=start.replaced)
+        super()._know(sources, start)
+
+    def _marked_by(self, source: OffsetRange) -> set[Place]:
+        return {place for place, span in source.items() if (span.start or 0) < span.end}
