@@ -33,7 +33,7 @@ __all__ = ["install"]
 Observer = Callable[[Step, str, int], None]
 
 _LAYERS = (
-    "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos", "holdfast.ingest",
+    "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.judge", "holdfast.ingest",
     "holdfast.transport.cluster.admin_cache",
 )  # fmt: skip
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
