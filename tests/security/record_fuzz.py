@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tests.conftest  # noqa: F401 - registers and loads the profile that the environment names
-from holdfast.ingest.letters import cut, whole
+from holdfast.ingest.dead_letters import cut, whole
 from holdfast.ingest.records import BadRecord, RecordDecoder
 from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.sink_records import SinkRecords

@@ -20,7 +20,7 @@ _FRUGAL = {
 
 
 def limited(code: str, *, cpu_s: int = 20, memory: int = 2 * _GIB) -> str:
-    """Run the code and return its output; it fails the test if it needs more processor time or memory.
+    """Run the code and return its output; fail if it needs more processor time or memory.
 
     The limits are far above what is needed, and far below what it needs if they are wanted.
     """

@@ -1,4 +1,4 @@
-"""What Spark SQL makes of the partials of aggregates, without Spark: a row per batch of records.
+"""The partials of aggregates as Spark SQL makes them: a row per batch of records.
 
 `tests/unit/tasks/pack/test_spark_partials.py` shows on a real Spark that it does.
 """

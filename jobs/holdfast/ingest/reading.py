@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
@@ -15,13 +16,12 @@ from holdfast.ingest.dead_letters import DeadLetters, undecodable
 from holdfast.ingest.input_union import Widener
 from holdfast.ingest.offsets import WAYS_OUT
 from holdfast.ingest.ranges import KafkaRange
-from holdfast.ingest.readers import reader
 from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
 from holdfast.tasks.pack.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 
-__all__ = ["read", "read_packed"]
+__all__ = ["read", "read_packed", "reader"]
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -122,3 +122,30 @@ def _what_is_left(source: PartitionReader, wanted: KafkaRange) -> tuple[int, int
             high,
         )
     return start, end
+
+
+_READERS_MAX = 16
+
+_Client = tuple[tuple[str, str], ...]
+_readers: OrderedDict[tuple[_Client, str, str, int, bool], PartitionReader] = OrderedDict()
+
+
+def reader(
+    client: Mapping[str, str], query: str, topic: str, partition: int, *, headers: bool = False
+) -> PartitionReader:
+    """This process's reader of a topic partition; evicts the least recently used one.
+
+    Each query has its own readers, because queries are at different offsets.
+    """
+    key = (_identity(client), query, topic, partition, headers)
+    found = _readers.get(key)
+    if found is None:
+        found = _readers[key] = PartitionReader(client, topic, partition, headers=headers)
+    _readers.move_to_end(key)
+    while len(_readers) > _READERS_MAX:
+        _readers.popitem(last=False)[1].close()
+    return found
+
+
+def _identity(client: Mapping[str, str]) -> _Client:
+    return tuple(sorted(client.items()))

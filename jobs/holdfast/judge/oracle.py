@@ -13,11 +13,12 @@ statement's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.judge.checkers.checking import judge
+from holdfast.judge.checkers.checking import Checker, judge
 from holdfast.judge.checkers.places import stores_agree
 from holdfast.judge.checkers.results import (
     FINAL_CHECKERS,
@@ -26,7 +27,9 @@ from holdfast.judge.checkers.results import (
 )
 from holdfast.judge.checkers.streams import STREAM_CHECKERS
 from holdfast.judge.checkers.tables import TABLE_CHECKERS
-from holdfast.judge.gather.tables import Gatherer, Snapshot
+from holdfast.judge.evidence import StreamEvidence, TableEvidence
+from holdfast.judge.gather.snapshot import Snapshot, Stores, stores_of, take_snapshot
+from holdfast.judge.gather.tables import PlainGatherer
 from holdfast.judge.gather.units import UnitGatherer
 from holdfast.judge.read.left_out import left_out
 from holdfast.judge.read.observe import Lag, Observer
@@ -35,7 +38,7 @@ from holdfast.judge.values import Untranslatable
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import WarnShares
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import AggregateStep, Emit, Query, Source, Topology
+from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 
@@ -76,8 +79,6 @@ class Oracle:
     ) -> None:
         self._application_id = application_id
         self._observer = observer
-        self._gather = Gatherer(application_id, observer)
-        self._gather_units = UnitGatherer(application_id, observer)
         self._options = options or OracleOptions()
         self._stores = stores
         self._tell = tell
@@ -118,9 +119,9 @@ class Oracle:
             if not lag.caught_up:
                 fact = f"it has committed {lag.committed} of {lag.end} input offsets"
                 return _unknown(unit, "catch_up", f"{fact}; is it running?")
-        plain = unit.plain
+        judgement = self._judgement(unit)
         for _ in range(_ROUNDS):
-            verdict = self._unit_round(unit) if plain is None else self._round(unit, plain)
+            verdict = self._round(unit, judgement)
             if verdict is not None:
                 return verdict
         return _unknown(unit, "catch_up", f"the input of {unit.sink.name} is still being written")
@@ -132,56 +133,100 @@ class Oracle:
         if not lag.caught_up:
             self._tell(f"{query.sink.name}: {lag.committed} of {lag.end} input offsets committed")
 
-    def _round(self, unit: Unit, query: Query) -> TableVerdict | None:
-        """One reading; None when the input grew, which makes it worthless."""
-        snapshot = self._gather.snapshot(query, time.monotonic() + self._options.quiet_s)
-        self._tell(f"{query.sink.name}: recomputing from {query.source.topic}")
-        if isinstance(query.step, AggregateStep):
-            verdict = self._table(query, snapshot, unit.origin(query.source))
-        else:
-            verdict = self._stream(query, snapshot)
-        moved = self._observer.bounds(query.source.topic) != snapshot.input_bounds
-        caught_up = self._observer.lag(query).caught_up
-        return verdict if caught_up and not moved else None
+    def _judgement(self, unit: Unit) -> Judgement:
+        if unit.plain is not None:
+            gather = PlainGatherer(self._application_id, self._observer)
+            return _PlainJudgement(gather, unit, unit.plain)
+        return _UnitJudgement(UnitGatherer(self._application_id, self._observer), unit)
 
-    def _unit_round(self, unit: Unit) -> TableVerdict | None:
-        """One reading of a unit that is more than one query over one stream; see `_round`."""
-        gather = self._gather_units
-        snapshot = gather.snapshot(unit, time.monotonic() + self._options.quiet_s)
-        self._tell(f"{unit.sink.name}: recomputing from {', '.join(snapshot.inputs)}")
-        stores = self._stores() if self._stores is not None else None
-        if unit.sink.kind == "TABLE":
-            table = gather.table(unit, snapshot, stores)
-            findings = judge(table, FINAL_CHECKERS if _final(unit) else RESULT_CHECKERS)
-            verdict = TableVerdict(
-                table.name, findings, table.input_records, len(table.history.rows)
-            )
-        else:
-            stream = gather.stream(unit, snapshot, stores)
-            findings = judge(stream, RESULT_STREAM_CHECKERS)
-            verdict = TableVerdict(
-                stream.name, findings, stream.input_records, stream.actual.total()
-            )
-        moved = any(self._observer.bounds(t) != bounds for t, bounds in snapshot.inputs.items())
-        level = all(self._observer.lag(query).caught_up for query in unit.queries)
+    def _round(self, unit: Unit, judgement: Judgement) -> TableVerdict | None:
+        """One reading; None when the input grew, which makes it worthless."""
+        deadline = time.monotonic() + self._options.quiet_s
+        observer, topics = self._observer, judgement.topics()
+        snapshot = take_snapshot(observer, self._application_id, unit, topics, deadline)
+        self._tell(f"{unit.sink.name}: recomputing from {', '.join(topics)}")
+        verdict = judgement.verdict(snapshot, self._stores_of(unit))
+        moved = any(observer.bounds(t) != bounds for t, bounds in snapshot.inputs.items())
+        level = all(observer.lag(query).caught_up for query in unit.queries)
         return verdict if level and not moved else None
 
-    def _table(self, query: Query, snapshot: Snapshot, origin: Source | None) -> TableVerdict:
-        stores = None
-        if self._stores is not None:
-            found = self._stores()
-            stores = {p: store for (query_id, p), store in found.items() if query_id == query.id}
-        evidence = self._gather.table(query, snapshot, stores, origin)
-        checkers = TABLE_CHECKERS if stores is None else (*TABLE_CHECKERS, stores_agree)
-        findings = judge(evidence, checkers)
-        rows = len(evidence.history.rows)
-        return TableVerdict(evidence.name, findings, evidence.input_records, rows)
+    def _stores_of(self, unit: Unit) -> Stores:
+        """None where nobody can read them, or the unit keeps nothing."""
+        stateful = any(query.stateful for query in unit.queries)
+        return self._stores() if stateful and self._stores is not None else None
 
-    def _stream(self, query: Query, snapshot: Snapshot) -> TableVerdict:
-        evidence = self._gather.stream(query, snapshot)
-        findings = judge(evidence, STREAM_CHECKERS)
-        records = evidence.actual.total()
-        return TableVerdict(evidence.name, findings, evidence.input_records, records)
+
+class Judgement(Protocol):
+    """One way to judge a unit: what it is recomputed from, and how its places are compared."""
+
+    def topics(self) -> Sequence[str]:
+        """The topics that the unit is recomputed from."""
+        ...
+
+    def verdict(self, snapshot: Snapshot, stores: Stores) -> TableVerdict:
+        """The findings of the checkers.
+
+        Args:
+            stores: by (query id, state partition); None when nobody could read them.
+
+        Raises:
+            Untranslatable: the judge cannot recompute a statement of the unit.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class _PlainJudgement:
+    """Judges one query over one stream that forgets nothing.
+
+    Its rows follow from the input in whatever order that came, so DuckDB makes all of them at
+    once, and far more is checked than of others: every change of a row, times, the changelog's
+    rows, dead letters, and which records must have been late.
+    """
+
+    gather: PlainGatherer
+    unit: Unit
+    query: Query
+
+    def topics(self) -> Sequence[str]:
+        return [self.query.source.topic]
+
+    def verdict(self, snapshot: Snapshot, stores: Stores) -> TableVerdict:
+        if not self.query.stateful:
+            stream = self.gather.stream(self.query, snapshot)
+            return _of_stream(stream, STREAM_CHECKERS)
+        mine = stores_of(self.query, stores)
+        origin = self.unit.origin(self.query.source)
+        table = self.gather.table(self.query, snapshot, mine, origin)
+        return _of_table(table, TABLE_CHECKERS if mine is None else (*TABLE_CHECKERS, stores_agree))
+
+
+@dataclass(frozen=True)
+class _UnitJudgement:
+    """Judges all others: joins, tables of tables, sessions, final results, several statements."""
+
+    gather: UnitGatherer
+    unit: Unit
+
+    def topics(self) -> Sequence[str]:
+        return self.gather.topics(self.unit)
+
+    def verdict(self, snapshot: Snapshot, stores: Stores) -> TableVerdict:
+        if self.unit.sink.kind == "STREAM":
+            stream = self.gather.stream(self.unit, snapshot, stores)
+            return _of_stream(stream, RESULT_STREAM_CHECKERS)
+        table = self.gather.table(self.unit, snapshot, stores)
+        return _of_table(table, FINAL_CHECKERS if _final(self.unit) else RESULT_CHECKERS)
+
+
+def _of_table(table: TableEvidence, checkers: Sequence[Checker[TableEvidence]]) -> TableVerdict:
+    findings, rows = judge(table, checkers), len(table.history.rows)
+    return TableVerdict(table.name, findings, table.input_records, rows)
+
+
+def _of_stream(stream: StreamEvidence, checkers: Sequence[Checker[StreamEvidence]]) -> TableVerdict:
+    findings, records = judge(stream, checkers), stream.actual.total()
+    return TableVerdict(stream.name, findings, stream.input_records, records)
 
 
 def _final(unit: Unit) -> bool:

@@ -18,7 +18,7 @@ from holdfast.config.settings import ServeSettings
 from holdfast.errors import HoldfastError
 from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import QueryEngine
-from holdfast.serve.query.tokens import read_token
+from holdfast.serve.query.push import read_token
 from tests.support.serve.served import DictCatalog, DictReader, stored_json
 
 SCRIPT = """

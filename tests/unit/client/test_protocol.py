@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.client import Changes
-from holdfast.client.protocol import Tries
-from holdfast.client.values import decoder
+from holdfast.client.protocol import Tries, decoder
 from holdfast.errors import PositionLost, Refused, Retriable, StoreBehind
 
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from holdfast.ingest.letters import Headers, cut, whole
+from holdfast.ingest.dead_letters import Headers, cut, whole
 from holdfast.ingest.records import BadRecord
 
 STORY: Headers = [("holdfast.reason", "because " * 60), ("holdfast.offset", "12345678901234567890")]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from holdfast.ingest import readers
+from holdfast.ingest import reading
 
 CLIENT = {"bootstrap.servers": "localhost:1"}
 
 
 def test_a_reader_is_kept_per_client_query_and_topic_partition() -> None:
-    first = readers.reader(CLIENT, "q", "t", 0)
-    assert readers.reader(dict(CLIENT), "q", "t", 0) is first
-    assert readers.reader(CLIENT, "q", "t", 1) is not first
-    assert readers.reader(CLIENT, "other", "t", 0) is not first
-    assert readers.reader({**CLIENT, "client.id": "x"}, "q", "t", 0) is not first
+    first = reading.reader(CLIENT, "q", "t", 0)
+    assert reading.reader(dict(CLIENT), "q", "t", 0) is first
+    assert reading.reader(CLIENT, "q", "t", 1) is not first
+    assert reading.reader(CLIENT, "other", "t", 0) is not first
+    assert reading.reader({**CLIENT, "client.id": "x"}, "q", "t", 0) is not first
 
 
 def test_the_longest_unused_reader_makes_room() -> None:
-    kept, old = readers.reader(CLIENT, "q", "kept", 0), readers.reader(CLIENT, "q", "old", 0)
-    for partition in range(readers._READERS_MAX - 1):
-        readers.reader(CLIENT, "q", "many", partition)
-        assert readers.reader(CLIENT, "q", "kept", 0) is kept
-    assert readers.reader(CLIENT, "q", "old", 0) is not old
+    kept, old = reading.reader(CLIENT, "q", "kept", 0), reading.reader(CLIENT, "q", "old", 0)
+    for partition in range(reading._READERS_MAX - 1):
+        reading.reader(CLIENT, "q", "many", partition)
+        assert reading.reader(CLIENT, "q", "kept", 0) is kept
+    assert reading.reader(CLIENT, "q", "old", 0) is not old

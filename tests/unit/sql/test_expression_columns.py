@@ -1,4 +1,4 @@
-"""What an expression says of itself is what its engine finds: its columns and its functions.
+"""The columns and functions that an expression names are those that its engine finds.
 
 Over rows of just the columns that it names an engine can evaluate it, without one of them it
 cannot.

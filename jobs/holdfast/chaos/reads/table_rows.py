@@ -7,17 +7,19 @@ that the table ever had, by offset.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.chaos.load.workload import input_sources
-from holdfast.chaos.reads.state_rows import StateRows
-from holdfast.chaos.reads.topic_rows import TopicRows
+from holdfast.chaos.reads.state_rows import ROWTIME, WINDOWEND, WINDOWSTART, StateRows
+from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.observe import marker_topic
 from holdfast.judge.values import Untranslatable
 from holdfast.types.schema import Base, Column
-from holdfast.types.topology import AggregateStep, Emit, Query, Source, Topology
+from holdfast.types.topology import AggregateStep, Emit, Format, Query, Source, Topology, WindowKind
 
 __all__ = ["KEY_BASES", "Asked", "AskedTable", "TableRows", "asked_tables"]
 
@@ -129,3 +131,65 @@ def _rows(source: Source, query: Query | None) -> TableRows:
     if query is not None and isinstance(step, AggregateStep) and step.emit is not Emit.FINAL:
         return StateRows.of(query, step)
     return TopicRows.of(source)
+
+
+# types whose values look the same in a topic's JSON and in an answer's
+_PLAIN = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN, Base.DOUBLE})
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """Reads keys and values of one topic; see `TableRows`.
+
+    Attributes:
+        columns: ROWTIME, and value columns of plain types; other columns are decoded as well,
+            because a record in which one of them cannot be read is not a row.
+        bounds: see `TableRows`.
+    """
+
+    columns: tuple[str, ...]
+    bounds: tuple[str, ...]
+    _decoder: InputDecoder
+
+    @staticmethod
+    def of(source: Source) -> TopicRows:
+        """Raises `Untranslatable`: it does not read these formats or types."""
+        if source.key_format not in (Format.KAFKA, Format.JSON):
+            raise Untranslatable(f"keys in {source.key_format} format")
+        if not source.wrap_single:
+            raise Untranslatable("values that stand alone in their records (WRAP_SINGLE_VALUE)")
+        decoder = InputDecoder(source, [c.name for c in source.value_columns])
+        plain = (c.name for c in source.value_columns if c.type.base in _PLAIN)
+        bounds = {None: (), WindowKind.SESSION: (WINDOWSTART, WINDOWEND)}
+        return TopicRows((ROWTIME, *plain), bounds.get(source.window, (WINDOWSTART,)), decoder)
+
+    @property
+    def marked(self) -> bool:
+        return False
+
+    @property
+    def doubtful(self) -> bool:
+        return self._decoder.doubtful > 0
+
+    def key(self, data: bytes) -> tuple[tuple[Any, ...], tuple[int, ...]] | None:
+        """See `TableRows`; None for malformed keys, since any program may write to the topic."""
+        found = self._decoder.tombstone(data, 0)
+        try:
+            window = self._decoder.bounds(data)[: len(self.bounds)]
+        except struct.error:
+            return None
+        return None if found is None else (found[1 : 1 + len(self._decoder.key_columns)], window)
+
+    def row(self, key: bytes, value: bytes, timestamp_ms: int) -> dict[str, Any] | None:
+        """See `TableRows`."""
+        found = self._decoder.row(key, value, timestamp_ms)
+        if found is None:
+            return None
+        named = dict(zip((c.name for c in self._decoder.columns), found[1:], strict=True))
+        named[ROWTIME] = found[0]
+        return {name: _told(named[name]) for name in self.columns}
+
+
+def _told(value: Any) -> Any:
+    """The value as a run's history stores it: JSON has no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""What a refusal, or the silence, of the Kubernetes API becomes: for both ways to ask it."""
+"""Errors for a refusal, or the silence, of the Kubernetes API: for both ways to ask it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.judge.evidence import (
     ChangelogEvidence,
@@ -14,6 +13,7 @@ from holdfast.judge.evidence import (
     TableEvidence,
 )
 from holdfast.judge.gather.late import late_bound
+from holdfast.judge.gather.snapshot import Bounds, Snapshot
 from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
 from holdfast.judge.read.changelog_rows import row_heads
 from holdfast.judge.read.decode import InputDecoder, SinkDecoder
@@ -29,25 +29,15 @@ from holdfast.judge.recompute.recompute import (
     recompute_table,
 )
 from holdfast.judge.statement.translate import BatchQuery, translate
-from holdfast.judge.values import Key, OpenTransaction, RowHead
+from holdfast.judge.values import Key, RowHead
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import AggregateStep, Query, Sink, Source
 
-__all__ = ["Gatherer", "Snapshot", "by_place"]
+__all__ = ["PlainGatherer", "by_place"]
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """One query's topics at a moment when none of them grew."""
-
-    input_bounds: Mapping[int, tuple[int, int]]
-    sink_bounds: Mapping[int, tuple[int, int]]
-    open_transactions: tuple[OpenTransaction, ...]
-    group: Mapping[int, int]
-
-
-class Gatherer:
-    """Reads the evidence about one job.
+class PlainGatherer:
+    """Reads what there is of one job's queries, each over one stream.
 
     Args:
         application_id: names the job's changelogs.
@@ -56,21 +46,6 @@ class Gatherer:
     def __init__(self, application_id: str, observer: Observer) -> None:
         self._application_id = application_id
         self._observer = observer
-
-    def snapshot(self, query: Query, deadline: float) -> Snapshot:
-        """The query's topics once no transaction is open, or at `deadline` (monotonic s)."""
-        observer = self._observer
-        input_bounds = observer.bounds(query.source.topic)
-        still_open = [
-            t for topic in (query.sink.topic, self._marker_topic(query)) if observer.exists(topic)
-            for t in observer.await_quiet(topic, deadline)
-        ]  # fmt: skip
-        return Snapshot(
-            input_bounds,
-            observer.bounds(query.sink.topic),
-            tuple(still_open),
-            observer.group_offsets(query, query.source.topic),
-        )
 
     def table(
         self,
@@ -88,7 +63,7 @@ class Gatherer:
         Raises:
             Untranslatable: the judge cannot recompute the statement.
         """
-        batch = translate(query, sorted(snapshot.input_bounds))
+        batch = translate(query, sorted(_input_bounds(query, snapshot)))
         history = self._history(query, batch, snapshot)
         changelog = self._changelog(query)
         table, decoder = self._input(query, batch, snapshot)
@@ -117,7 +92,7 @@ class Gatherer:
             dropped_late=changelog.dropped_late(),
             first=recompute_first(batch, query.sink, table, short, recomputed),
             open_transactions=snapshot.open_transactions,
-            doubtful=_doubts(snapshot, decoder),
+            doubtful=_doubts(query, snapshot, decoder),
             undecodable=decoder.undecodable,
             dead_letters=dead_letters(self._observer, self._application_id, query),
             timed=self._timed(query.sink),
@@ -131,12 +106,12 @@ class Gatherer:
             Untranslatable: the judge cannot recompute the statement.
         """
         sink = query.sink
-        batch = translate(query, sorted(snapshot.input_bounds))
+        batch = translate(query, sorted(_input_bounds(query, snapshot)))
         formats = (sink.key_format, sink.value_format)
         decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=False)
         actual: Counter[Key] = Counter()
         times: Counter[int] = Counter()
-        for record in self._observer.records(sink.topic, snapshot.sink_bounds):
+        for record in self._observer.records(sink.topic, snapshot.sink):
             row = decoder.row(record.value) or {}
             times[record.timestamp_ms] += 1
             actual[(*decoder.key(record.key), *(row.get(name) for name in batch.values))] += 1
@@ -149,7 +124,7 @@ class Gatherer:
             expected=recompute_stream(batch, columns, table),
             progress=_progress(query, snapshot, self._source_progress(query)),
             open_transactions=snapshot.open_transactions,
-            doubtful=_doubts(snapshot, inputs),
+            doubtful=_doubts(query, snapshot, inputs),
             undecodable=inputs.undecodable,
             dead_letters=dead_letters(self._observer, self._application_id, query),
             strange_times=_strange(times, table) if self._timed(sink) else (),
@@ -171,7 +146,7 @@ class Gatherer:
             windowed=batch.window is not None,
         )
         history = SinkHistory(batch.growing, batch.never_shrinking)
-        for record in self._observer.records(sink.topic, snapshot.sink_bounds):
+        for record in self._observer.records(sink.topic, snapshot.sink):
             key, row = decoder.key(record.key), decoder.row(record.value)
             history.update(key, row, record.timestamp_ms)
         return history
@@ -199,19 +174,23 @@ class Gatherer:
     ) -> tuple[InputTable, InputDecoder]:
         decoder = InputDecoder(query.source, batch.needed)
         table = InputTable(decoder)
-        for r in self._observer.records(query.source.topic, snapshot.input_bounds):
+        for r in self._observer.records(query.source.topic, _input_bounds(query, snapshot)):
             table.add(r.partition, r.offset, r.key, r.value, r.timestamp_ms)
         return table, decoder
 
 
+def _input_bounds(query: Query, snapshot: Snapshot) -> Bounds:
+    return snapshot.inputs[query.source.topic]
+
+
 def _progress(query: Query, snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progress:
-    ends = {p: end for p, (start, end) in living(snapshot.input_bounds).items() if end > start}
-    topic = query.source.topic
+    topic, bounds = query.source.topic, _input_bounds(query, snapshot)
+    ends = {p: end for p, (start, end) in living(bounds).items() if end > start}
     return Progress(
         ends=by_place(topic, ends),
         taken_in=by_place(topic, fold.taken_in()),
-        group=by_place(topic, snapshot.group),
-        unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
+        group=by_place(topic, snapshot.groups[query.id, topic]),
+        unlevel=tuple(fold.unlevel(bounds)),
         contradictions=fold.contradictions,
     )
 
@@ -253,13 +232,13 @@ def _kept(query: Query, recomputed: Recomputed) -> int:
     return sum(1 for key in recomputed.records if key[-1] >= oldest)
 
 
-def _doubts(snapshot: Snapshot, decoder: InputDecoder) -> str:
+def _doubts(query: Query, snapshot: Snapshot, decoder: InputDecoder) -> str:
     """The facts that allow more than one right answer, in words; empty when there are none."""
     doubts = []
-    deleted = sum(start for start, _ in snapshot.input_bounds.values())
+    deleted = sum(start for start, _ in _input_bounds(query, snapshot).values())
     if deleted:
         doubts.append(f"{deleted} input offsets are deleted by retention and cannot be recomputed")
-    gone = sum(start for start, _ in snapshot.sink_bounds.values())
+    gone = sum(start for start, _ in snapshot.sink.values())
     if gone:
         doubts.append(f"{gone} sink offsets are deleted by retention")
     if decoder.doubtful:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.judge.evidence import Progress, QueryState, SinkHistory, StreamEvidence, TableEvidence
 from holdfast.judge.gather.late import late_bound
+from holdfast.judge.gather.snapshot import Snapshot, Stores, stores_of
 from holdfast.judge.gather.tables import by_place
 from holdfast.judge.read.arrivals import Batches
 from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
@@ -21,28 +22,12 @@ from holdfast.judge.recompute.relations import Relation, load
 from holdfast.judge.statement.statement import Parts, SourceName, split
 from holdfast.judge.statement.translate import needed_columns
 from holdfast.judge.statement.units import Unit
-from holdfast.judge.values import Key, OpenTransaction
-from holdfast.types.stores import StoreDigest
+from holdfast.judge.values import Key
 from holdfast.types.topology import Query, Source, WindowKind
 
-__all__ = ["UnitGatherer", "UnitSnapshot"]
+__all__ = ["UnitGatherer"]
 
 _MARKER = b"\x00holdfast.commit"
-Bounds = Mapping[int, tuple[int, int]]
-Stores = Mapping[tuple[str, int], StoreDigest] | None
-
-
-@dataclass(frozen=True)
-class UnitSnapshot:
-    """A unit's topics at a moment when none of them grew.
-
-    Attributes:
-        inputs: bounds of every topic that its statements name.
-    """
-
-    inputs: Mapping[str, Bounds]
-    sink: Bounds
-    open_transactions: tuple[OpenTransaction, ...]
 
 
 @dataclass
@@ -83,20 +68,7 @@ class UnitGatherer:
             }
         )
 
-    def snapshot(self, unit: Unit, deadline: float) -> UnitSnapshot:
-        """The topics once no transaction is open, or at `deadline` (monotonic s)."""
-        observer = self._observer
-        inputs = {topic: observer.bounds(topic) for topic in self.topics(unit)}
-        written = {q.sink.topic for q in unit.queries} | {self._markers(q) for q in unit.queries}
-        still_open = [
-            transaction
-            for topic in sorted(written)
-            if observer.exists(topic)
-            for transaction in observer.await_quiet(topic, deadline)
-        ]
-        return UnitSnapshot(inputs, observer.bounds(unit.sink.topic), tuple(still_open))
-
-    def table(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> TableEvidence:
+    def table(self, unit: Unit, snapshot: Snapshot, stores: Stores) -> TableEvidence:
         """The evidence about a table.
 
         Raises:
@@ -125,7 +97,7 @@ class UnitGatherer:
             ),
         )
 
-    def stream(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> StreamEvidence:
+    def stream(self, unit: Unit, snapshot: Snapshot, stores: Stores) -> StreamEvidence:
         """The evidence about a stream.
 
         Raises:
@@ -163,16 +135,16 @@ class UnitGatherer:
 
     # -- the queries' states -------------------------------------------------------------------
 
-    def _queries(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> _Read:
+    def _queries(self, unit: Unit, snapshot: Snapshot, stores: Stores) -> _Read:
         read = _Read()
         for query in unit.queries:
-            self._query(query, read, stores)
+            self._query(query, snapshot, read, stores)
         gone = sum(start for start, _ in snapshot.sink.values())
         if gone:
             read.doubts.append(f"{gone} sink offsets are deleted by retention")
         return read
 
-    def _query(self, query: Query, read: _Read, stores: Stores) -> None:
+    def _query(self, query: Query, snapshot: Snapshot, read: _Read, stores: Stores) -> None:
         topic = self._markers(query)
         bounds = self._observer.bounds(topic)
         incarnations = self._observer.incarnations
@@ -182,31 +154,32 @@ class UnitGatherer:
             for record in self._observer.records(topic, bounds):
                 progress.update(record.key, record.value)
             ends = {(query.source.topic, p): end for p, end in progress.taken_in().items()}
-            read.progress.append(self._progress(query, ends, story))
+            read.progress.append(self._progress(query, snapshot, ends, story))
             return
         fold, batches = ChangelogFold(bounds, story), Batches(incarnations=incarnations)
         for r in self._observer.records(topic, bounds):
             fold.update(r.partition, r.key, r.value, r.offset)
             if r.key is not None and r.key.startswith(_MARKER) and r.value is not None:
                 batches.add(r.partition, json.loads(r.value))
-        mine = None
-        if stores is not None:
-            mine = {p: store for (query_id, p), store in stores.items() if query_id == query.id}
-        read.states.append(QueryState(query.id, fold.partitions(), mine))
+        read.states.append(QueryState(query.id, fold.partitions(), stores_of(query, stores)))
         read.batches[query.id] = batches
         read.state_partitions[query.id] = len(bounds)
         read.dropped[query.id] = fold.dropped_late()
-        read.progress.append(self._progress(query, batches.ends(), story))
+        read.progress.append(self._progress(query, snapshot, batches.ends(), story))
 
     def _progress(
-        self, query: Query, taken_in: Mapping[tuple[str, int], int], story: MarkerStory
+        self,
+        query: Query,
+        snapshot: Snapshot,
+        taken_in: Mapping[tuple[str, int], int],
+        story: MarkerStory,
     ) -> Progress:
         ends: dict[str, int] = {}
         group: dict[str, int] = {}
         for topic in sorted({source.topic for source in query.sources}):
             bounds = living(self._observer.bounds(topic))
             ends |= by_place(topic, {p: end for p, (start, end) in bounds.items() if end > start})
-            group |= by_place(topic, self._observer.group_offsets(query, topic))
+            group |= by_place(topic, snapshot.groups[query.id, topic])
         taken = {place_name(topic, p): end for (topic, p), end in taken_in.items()}
         behind = [
             f"{query.id}: has taken in {place} to {taken.get(place)}, its end is {end}"
@@ -221,7 +194,7 @@ class UnitGatherer:
     # -- input and output ----------------------------------------------------------------------
 
     def _facts(
-        self, unit: Unit, queries: Sequence[Query], snapshot: UnitSnapshot, read: _Read
+        self, unit: Unit, queries: Sequence[Query], snapshot: Snapshot, read: _Read
     ) -> Facts:
         parts = split(queries[-1].statement)
         relations = [self._relation(unit, name, parts, snapshot, read) for name in _names(parts)]
@@ -229,7 +202,7 @@ class UnitGatherer:
         return replace(facts, dropped_late=read.dropped.get(queries[-1].id, 0))
 
     def _relation(
-        self, unit: Unit, name: SourceName, parts: Parts, snapshot: UnitSnapshot, read: _Read
+        self, unit: Unit, name: SourceName, parts: Parts, snapshot: Snapshot, read: _Read
     ) -> Relation:
         source = unit.source(name)
         bounds = snapshot.inputs[source.topic]
@@ -254,13 +227,13 @@ class UnitGatherer:
             )
         return relation
 
-    def _history(self, unit: Unit, snapshot: UnitSnapshot) -> SinkHistory:
+    def _history(self, unit: Unit, snapshot: Snapshot) -> SinkHistory:
         decoder, history = _decoder(unit), SinkHistory()
         for record in self._observer.records(unit.sink.topic, snapshot.sink):
             history.update(decoder.full_key(record.key), decoder.row(record.value))
         return history
 
-    def _written(self, unit: Unit, snapshot: UnitSnapshot) -> Iterator[Key]:
+    def _written(self, unit: Unit, snapshot: Snapshot) -> Iterator[Key]:
         decoder, names = _decoder(unit), [c.name for c in unit.sink.value_columns]
         width = len(unit.sink.key_columns)
         for record in self._observer.records(unit.sink.topic, snapshot.sink):

@@ -176,7 +176,7 @@ class SqlFeed(Feed):
         )
 
     def rehearse(self, plan: QueryPlan) -> None:
-        """What fails here fails again where it is told."""
+        """An error here comes again, and is reported, when the query starts."""
         topics = self._inputs.topics
         nothing = {(topic, 0): 0 for topic in topics}
         try:

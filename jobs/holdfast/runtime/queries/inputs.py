@@ -89,7 +89,7 @@ class Inputs:
 
 
 def inputs_of(services: Services, query: Query, topics: QueryTopics) -> Inputs:
-    """What the readers of a running job's query are told."""
+    """The inputs of a running job's query, as its readers get them."""
     progress_topic = topics.progress.name if topics.progress else ""
     return Inputs(query, services.settings, progress_topic, cuts=services.cutting.file_for(query))
 

@@ -126,7 +126,7 @@ class QueryRun(ABC):
         """
 
     def _sources(self) -> SourceState:
-        """What the source topics hold now."""
+        """The state of the source topics as of now."""
         return source_state(self._services.admin, self._settings, self.source_topics)
 
     def _know(self, sources: SourceState, start: StartPoint) -> None:

@@ -1,4 +1,4 @@
-"""What all queries of a job share."""
+"""Services that all queries of a job share."""
 
 from __future__ import annotations
 

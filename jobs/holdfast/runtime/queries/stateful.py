@@ -136,7 +136,7 @@ class StatefulQuery(QueryRun):
 
 
 def _idle(last: TaskReport) -> TaskReport:
-    """Of a state partition that did nothing since its last report."""
+    """The report of a state partition that did nothing since its last one."""
     return TaskReport(
         last.partition, last.where, last.marker, True, False, last.rows, last.bytes, last.position
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +11,10 @@ from dataclasses import dataclass, replace
 
 from holdfast.errors import HoldfastError, InvalidConfig
 from holdfast.serve.cluster.peer import Peer, PeerSettings
-from holdfast.serve.cluster.placement import holders
 from holdfast.serve.contract import Holding, Member, MemberState, PartitionState, ServedTable
 from holdfast.serve.follow.standby import Standby
 
-__all__ = ["Members", "Plan"]
+__all__ = ["Members", "Plan", "holders"]
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
@@ -188,3 +188,17 @@ class Members:
         now_ms = int(time.time() * 1000)
         self._seen[server] = replace(told, address=before.address, seen_ms=now_ms)
         self._states[server] = {(h.table, h.partition): h.state for h in told.holdings}
+
+
+def holders(servers: Sequence[str], table: str, partition: int, copies: int) -> list[str]:
+    """The servers that should hold a partition, by rank; all servers when there are too few.
+
+    Every server computes the same result from the ids alone.
+    """
+    ranked = sorted(servers, key=lambda server: _weight(server, table, partition), reverse=True)
+    return ranked[: max(copies, 1)]
+
+
+def _weight(server: str, table: str, partition: int) -> tuple[bytes, str]:
+    name = f"{server}/{partition}/{table}".encode()
+    return hashlib.blake2b(name, digest_size=8).digest(), server

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from holdfast.errors import Refused
-from holdfast.serve.console.typed import typed
 from holdfast.serve.contract import ROWTIME, Reader, Rows, ServedTable
 from holdfast.serve.http.values import rows_of
 from holdfast.types.schema import BIGINT, Base, Column
 
-__all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns"]
+__all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns", "typed"]
 
 PAGE_MAX = 200
 _ANY_LAG = 2**62  # rows may be stale here: the page shows the lag
@@ -177,3 +178,56 @@ def _place_of(cursor: str) -> tuple[int, bytes]:
     if match is None:
         raise Refused(f"{cursor[:100]!r} is no place in a table.", action="begin again")
     return int(match[1]), base64.urlsafe_b64decode(match[2])
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.strip().lower()]
+
+
+def _millis(text: str) -> int:
+    of_day = time.fromisoformat(text)
+    minutes = of_day.hour * 60 + of_day.minute
+    return (minutes * 60 + of_day.second) * 1000 + of_day.microsecond // 1000
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+_TYPED: dict[Base, Callable[[str], Any]] = {
+    Base.STRING: str,
+    Base.BOOLEAN: _boolean,
+    Base.INTEGER: int,
+    Base.BIGINT: int,
+    Base.DOUBLE: float,
+    Base.DECIMAL: Decimal,
+    Base.BYTES: _bytes,
+    Base.DATE: date.fromisoformat,
+    Base.TIME: _millis,
+    Base.TIMESTAMP: _moment,
+}
+
+
+def typed(text: str, column: Column) -> Any:
+    """The value of `text` in `column`, as `ServedTable.key_of` takes it.
+
+    Raises:
+        Refused: the text is not of the column's type.
+    """
+    reader = _TYPED.get(column.type.base)
+    if reader is None:
+        raise Refused(
+            f"{column.name} is {column.type}: such a key cannot be typed here.",
+            action="use the SQL page",
+        )
+    try:
+        return reader(text)
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise Refused(
+            f"{text[:100]!r} is not of the type {column.type} of {column.name}."
+        ) from error

@@ -10,24 +10,25 @@ client falls behind the tail and then reads the changelog at its own pace.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Executor
 
+import orjson
 import pyarrow as pa
 
 from holdfast.config.settings import ServeSettings
-from holdfast.errors import Retriable
+from holdfast.errors import NoHolder, Refused, Retriable
 from holdfast.serve.contract import Change, Reader, ServedTable
 from holdfast.serve.queries import LIMIT_REACHED, Answer, Ask
-from holdfast.serve.query.catch_up import CatchUp
 from holdfast.serve.query.changed import Told, changed_rows, narrowed, needs_old
 from holdfast.serve.query.iterators import Closing, closing, no_batches
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
 from holdfast.serve.query.tails import Entry, Moved, Partitions, Tail
-from holdfast.serve.query.tokens import read_token, write_token
 
-__all__ = ["Push"]
+__all__ = ["Push", "read_token"]
 
 _Key = tuple[str, str, str, int, bool]
 _UNTOLD_MAX = 100
@@ -244,3 +245,77 @@ class Subscription:
         if len(told.rows) or change.last or self._untold >= _UNTOLD_MAX:
             self._answer.token = write_token(self._plan.table, self._positions)
             self._untold = 0
+
+
+def write_token(table: ServedTable, positions: Mapping[int, int]) -> str:
+    """A token that resumes after these positions (partition -> position).
+
+    A partition that is left out is read again from its contents.
+    """
+    places = {str(p): at for p, at in sorted(positions.items())}
+    data = orjson.dumps({"table": table.name, "topic": table.topic, "positions": places})
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def read_token(table: ServedTable, token: str) -> dict[int, int]:
+    """The positions of a token.
+
+    Raises:
+        Refused: it is not a token, or belongs to another table.
+    """
+    try:
+        found = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        of = found["table"], found["topic"]
+        positions = {int(p): int(at) for p, at in found["positions"].items()}
+    except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _refused(f"{token[:40]!r} is not a token of a push query") from error
+    if of != (table.name, table.topic):
+        raise _refused(f"the token belongs to {of[0]}, the query reads {table.name}")
+    if any(not 0 <= p < table.partitions or at < 0 for p, at in positions.items()):
+        raise _refused(f"the token has partitions that {table.name} has not")
+    return positions
+
+
+def _refused(fact: str) -> Refused:
+    return Refused(fact, action="use the newest token of the same query, or none to start again.")
+
+
+_AGAIN_S = 0.5
+
+
+class CatchUp:
+    """Reads one change ahead, so that a subscriber can wait for several partitions at once."""
+
+    def __init__(
+        self, reader: Reader, table: ServedTable, partition: int, position: int, *, old: bool
+    ) -> None:
+        self._changes = reader.changes(table, partition, since=position, old=old)
+        self.task: asyncio.Task[Change | None] = asyncio.ensure_future(self._read())
+
+    async def _read(self) -> Change | None:
+        return await anext(self._changes, None)
+
+    def take(self) -> Change | None:
+        """The change that was read, or None if there is none yet.
+
+        Raises:
+            Retriable: the holder is gone; start again.
+            PositionLost: the changelog no longer holds the changes that followed.
+        """
+        if not self.task.done():
+            return None
+        change = self.task.result()
+        if change is None:
+            raise NoHolder("the stream of changes ended unexpectedly.")
+        self.task = asyncio.ensure_future(self._read())
+        return change
+
+    async def aclose(self) -> None:
+        """Stop reading; a reader that resumes from the position reads the pending change again."""
+        async with closing(self._changes):
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    async def wait_for_holder(self) -> None:
+        """Wait a moment after an error for another holder to take over."""
+        await asyncio.sleep(_AGAIN_S)

@@ -7,6 +7,7 @@ import random
 from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
+from holdfast.tasks.evaluate.plain_text import java_double
 from holdfast.tasks.functions.base import PythonFunction
 
 __all__ = ["NUMBERS"]
@@ -62,6 +63,7 @@ def _log_of(base: float, value: float) -> float:
 
 
 NUMBERS = (
+    PythonFunction("DOUBLE_TEXT", java_double),  # for casts
     PythonFunction("EXP", _exp),
     PythonFunction("LOG", _log),
     PythonFunction("LOG_OF", _log_of),

@@ -8,7 +8,6 @@ from functools import cache
 import pyarrow as pa
 
 from holdfast.tasks.functions.base import PythonFunction, Types, evaluate
-from holdfast.tasks.functions.casts import CASTS
 from holdfast.tasks.functions.collections import COLLECTIONS
 from holdfast.tasks.functions.encodings import ENCODINGS
 from holdfast.tasks.functions.json_text import JSON_TEXT
@@ -25,7 +24,7 @@ __all__ = ["FUNCTIONS", "arrow_function", "lookup"]
 FUNCTIONS: dict[str, PythonFunction] = {
     f.name: f
     for f in (
-        *CASTS, *COLLECTIONS, *ENCODINGS, *JSON_TEXT, *NUMBERS, *REGULAR, *TEXT, *TIMES, *URLS,
+        *COLLECTIONS, *ENCODINGS, *JSON_TEXT, *NUMBERS, *REGULAR, *TEXT, *TIMES, *URLS,
     )
 }  # fmt: skip
 

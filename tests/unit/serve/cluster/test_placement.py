@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from holdfast.serve.cluster.placement import holders
+from holdfast.serve.cluster.members import holders
 
 PLACES = [(table, partition) for table in ("A", "B", "C") for partition in range(64)]
 

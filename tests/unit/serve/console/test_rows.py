@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.serve.console.rows import RowsPage, page_of
-from holdfast.serve.console.typed import typed
+from holdfast.serve.console.rows import RowsPage, page_of, typed
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.console.world import MemoryTable, World
 

@@ -1,0 +1,68 @@
+"""A snapshot of a unit's topics, taken before their records are read, while none of them grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.judge.read.observe import Observer, marker_topic
+from holdfast.judge.statement.units import Unit
+from holdfast.judge.values import OpenTransaction
+from holdfast.types.stores import StoreDigest
+from holdfast.types.topology import Query
+
+__all__ = ["Bounds", "Snapshot", "Stores", "stores_of", "take_snapshot"]
+
+Bounds = Mapping[int, tuple[int, int]]
+Stores = Mapping[tuple[str, int], StoreDigest] | None
+"""By query id and state partition; None: nobody could read them."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A unit's topics once no transaction is open.
+
+    Attributes:
+        inputs: of every topic that the unit is recomputed from, by topic.
+        groups: what the queries' consumer groups show, by query id and input topic.
+    """
+
+    inputs: Mapping[str, Bounds]
+    sink: Bounds
+    open_transactions: tuple[OpenTransaction, ...]
+    groups: Mapping[tuple[str, str], Mapping[int, int]]
+
+
+def take_snapshot(
+    observer: Observer, application_id: str, unit: Unit, topics: Sequence[str], deadline: float
+) -> Snapshot:
+    """The topics once no transaction is open, or at `deadline` (monotonic s).
+
+    Args:
+        topics: what the unit is recomputed from.
+    """
+    inputs = {topic: observer.bounds(topic) for topic in topics}
+    written = {q.sink.topic for q in unit.queries}
+    written |= {marker_topic(application_id, q) for q in unit.queries}
+    still_open = [
+        transaction
+        for topic in sorted(written)
+        if observer.exists(topic)
+        for transaction in observer.await_quiet(topic, deadline)
+    ]
+    sink = observer.bounds(unit.sink.topic)
+    read_by = {
+        (query.id, source.topic): query for query in unit.queries for source in query.sources
+    }
+    groups = {
+        (query_id, topic): observer.group_offsets(query, topic)
+        for (query_id, topic), query in read_by.items()
+    }
+    return Snapshot(inputs, sink, tuple(still_open), groups)
+
+
+def stores_of(query: Query, stores: Stores) -> dict[int, StoreDigest] | None:
+    """One query's, by state partition."""
+    if stores is None:
+        return None
+    return {p: store for (query_id, p), store in stores.items() if query_id == query.id}
