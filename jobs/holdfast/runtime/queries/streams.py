@@ -145,6 +145,6 @@ class PlannedStream(Generic[_Planned]):
         if batch is not None:
             self._work(batch, self._stopped.is_set)
         self._idle = True
-        least_s = 0.0 if batch else _POLL_S
+        least_s = _POLL_S if batch is None else 0.0
         self._stopped.wait(max(self._interval_s - (time.monotonic() - began), least_s))
         self._idle = False
