@@ -203,7 +203,7 @@ def test_records_that_fit_one_by_one_but_not_together_say_so(
         producer.init()
         producer.begin()
         producer.send(small, 0, keys, values)
-        with pytest.raises(RecordTooLarge, match="A batch of records is larger") as error:
+        with pytest.raises(RecordTooLarge, match="A batch of records exceeds") as error:
             producer.commit()
         assert "kafka.batch.size=2000" in error.value.action
     with TransactionalProducer(client | {"batch.size": "2000"}, "together") as producer:
