@@ -233,7 +233,9 @@ def test_a_fork_server_that_died_is_begun_anew_and_its_workers_can_be_killed() -
     rows = packed(pa.table({"n": [1]}))
     with ThreadPoolExecutor(1) as pool:
         assert workers.call(statements_in, "") == []
-        call = pool.submit(workers.call, evaluated, endless, (), rows, _MIB, interrupt=interrupt)
+        call = pool.submit(
+            lambda: workers.call(evaluated, endless, (), rows, _MIB, interrupt=interrupt)
+        )
         worker = asyncio.run(_computing())
         forks = worker.parent()
         assert forks is not None

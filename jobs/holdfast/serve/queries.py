@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 import orjson
 import pyarrow as pa
@@ -15,6 +15,7 @@ __all__ = ["GONE", "LIMIT_REACHED", "QUERY_COMPLETED", "Answer", "Ask", "Queries
 
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 # Key in the metadata of a batch's schema: a JSON list of the places of rows that are gone.
 GONE = b"gone"
 
@@ -98,7 +99,7 @@ class Queries(Protocol):
             Retriable: there is no holder, or it is too far behind; a retry may succeed.
         """
 
-    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+    async def work(self, text: str, function: Callable[[*Args], T], *args: *Args) -> T:
         """The result of a module's function for a client's text, from a process that can be killed.
 
         Raises:

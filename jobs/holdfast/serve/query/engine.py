@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from holdfast.config.settings import ServeSettings
 from holdfast.serve.contract import Catalog, Reader, ServedTable
@@ -22,6 +22,7 @@ from holdfast.serve.workers.pool import Workers
 __all__ = ["QueryEngine"]
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 
 class QueryEngine:
@@ -86,7 +87,7 @@ class QueryEngine:
             asyncio.get_running_loop().time() + ask.timeout_s,
         )
 
-    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+    async def work(self, text: str, function: Callable[[*Args], T], *args: *Args) -> T:
         """See `Queries.work`."""
         seconds = self._limits.planning_ms / 1_000
         return await interruptible(

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from holdfast.errors import QueryTimedOut
 from holdfast.serve.workers.fork_server import MEMORY, PID
@@ -22,6 +22,7 @@ from holdfast.tasks.aggregates.user import loaded_files
 __all__ = ["Interrupt", "Worker", "Workers"]
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 _FORKS_LOCK = threading.Lock()
 # Libraries that reserve address space for threads and memory would hit the limit.
 _FRUGAL = {
@@ -206,8 +207,8 @@ class Workers:
 
     def call(
         self,
-        function: Callable[..., T],
-        *args: object,
+        function: Callable[[*Args], T],
+        *args: *Args,
         interrupt: Interrupt | None = None,
         timeout_s: float | None = None,
     ) -> T:
