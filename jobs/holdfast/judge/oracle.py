@@ -151,13 +151,13 @@ class Oracle:
         return verdict if level and not moved else None
 
     def _stores_of(self, unit: Unit) -> Stores:
-        """None where nobody can read them, or the unit keeps nothing."""
+        """The stores; None if they cannot be read, or if the unit has no state."""
         stateful = any(query.stateful for query in unit.queries)
         return self._stores() if stateful and self._stores is not None else None
 
 
 class Judgement(Protocol):
-    """One way to judge a unit: what it is recomputed from, and how its places are compared."""
+    """One way to judge a unit: its input topics, and the checks of its results."""
 
     def topics(self) -> Sequence[str]:
         """The topics that the unit is recomputed from."""
@@ -167,7 +167,7 @@ class Judgement(Protocol):
         """The findings of the checkers.
 
         Args:
-            stores: by (query id, state partition); None when nobody could read them.
+            stores: by (query id, state partition); None if they cannot be read.
 
         Raises:
             Untranslatable: the judge cannot recompute a statement of the unit.
@@ -179,9 +179,9 @@ class Judgement(Protocol):
 class _PlainJudgement:
     """Judges one query over one stream that forgets nothing.
 
-    Its rows follow from the input in whatever order that came, so DuckDB makes all of them at
-    once, and far more is checked than of others: every change of a row, times, the changelog's
-    rows, dead letters, and which records must have been late.
+    Its rows do not depend on the order of the input, so DuckDB computes all of them at once, and
+    more can be checked: each change of a row, times, the changelog's rows, dead letters, and which
+    records must have been late.
     """
 
     gather: PlainGatherer

@@ -1,7 +1,7 @@
-"""Whether a sink takes the event times of its query: brokers refuse records dated too far ahead.
+"""Warns of a sink that refuses event times of its query: brokers limit how far ahead they may be.
 
-One such record stops the query that writes it.  Sinks that Holdfast makes take every time; one
-that was there before may have the brokers' default, an hour since Kafka 4.
+One such record stops the query that writes it.  Sinks that Holdfast creates accept every time; a
+sink that existed before may have the brokers' default, an hour since Kafka 4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["any_time", "warn_dated_ahead"]
 
 _LOG = logging.getLogger(__name__)
 _SETTING = "message.timestamp.after.max.ms"  # brokers before Kafka 3.6 have none, and no limit
-_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # nobody else dates records then
+_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # the broker dates records then
 _FOREVER_MS = (1 << 63) - 1
 
 
@@ -26,7 +26,7 @@ def any_time(admin: Admin, sources: Iterable[str]) -> Mapping[str, str]:
     """Settings of a topic that accepts every time; none where brokers know no limit.
 
     Args:
-        sources: topics that are there, to see what brokers know.
+        sources: existing topics, whose settings show whether brokers know the limit.
     """
     for topic in sources:
         with suppress(Refused):
@@ -35,11 +35,11 @@ def any_time(admin: Admin, sources: Iterable[str]) -> Mapping[str, str]:
 
 
 def warn_dated_ahead(admin: Admin, query: Query, servers: str) -> None:
-    """Warn of a sink that is there and would refuse what its sources may hold.
+    """Warn of an existing sink that would refuse times which its sources may hold.
 
-    Who may not ask for the topics' settings is told nothing: the job runs without that right.
+    Without the right to read topic settings there is no warning: the job runs without that right.
     """
-    with suppress(Refused):  # or a topic is missing, and will be made as it should be
+    with suppress(Refused):  # or a topic is missing, and will be created with the right settings
         sink = query.sink.topic
         config = admin.config(sink)
         if config.get(_TYPE) == _BY_BROKER:

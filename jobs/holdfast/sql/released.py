@@ -1,10 +1,10 @@
-"""Functions as they were rendered when they were first released: fingerprints and facts keep that.
+"""The texts of functions in the first release, for fingerprints and facts.
 
-A fingerprint is of rendered text.  Where an engine gets another text now, for the same values, an
-expression is rendered once more as it was before and carries both texts (`Expression.released`);
-so a table that was made before the change is still its statement's.  LIKE and REDUCE, which are
-no functions of the catalog, look at `Translator.released` themselves.
-What changed the values is not listed here: its statements have another fingerprint.
+A fingerprint covers rendered text.  Where an engine gets another text now for the same values, an
+expression is rendered a second time as in the first release and carries both texts
+(`Expression.released`).  So a table from before the change still fits its statement.  LIKE and
+REDUCE are not in the catalog of functions and check `Translator.released` themselves.  A change
+that alters values is not listed here: its statements have another fingerprint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["as_released"]
 
 
 def as_released(overload: Overload) -> Overload:
-    """A function as it was first rendered; itself if that is how it is rendered now."""
+    """A function with its text of the first release, if that text differed."""
     before = _BEFORE.get(overload.signature)
     return overload if before is None else replace(overload, **before)
 

@@ -10,9 +10,9 @@
     other topic, position beyond the end, or another past   `StoreAhead` (see `state.past`)
     level, but with rows that the table has not             wipe, then everything
 
-Compaction leaves the log start where it is.  A changelog whose start has moved has lost records
-that no later one replaces, and the next full restore would lack their rows.  So that is told while
-a store still has them, also to a store that stands behind what was deleted.
+Compaction does not move the log start.  A changelog whose start has moved has lost records that no
+later record replaces, and the next full restore would lack their rows.  Every opening reports it,
+also while the store still has all rows.
 
 The changelog holds absolute values and every applied chunk moves the position with it, so an
 interrupted restore goes on where it was and a repeated record does no harm.

@@ -1,7 +1,7 @@
 """An expression of a statement: made once by the planner, evaluated by one engine.
 
-The planner knows what an expression reads and calls while it renders it, and says so here, so
-that nobody has to find it in the text again.
+While the planner renders an expression it knows the columns and functions in it.  It records them
+here, so that no other code searches the text.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ __all__ = ["Expression", "NamedExpression", "canonical", "combined"]
 
 @dataclass(frozen=True)
 class Expression:
-    """A value for each row, in the SQL of the engine that evaluates it where it stands.
-
-    That is Spark before the shuffle and DuckDB after the merge.
+    """A value for each row, in the SQL of one engine: Spark before the shuffle, DuckDB after it.
 
     Attributes:
         sql: the text for the engine.
-        type: of the value.
-        columns: the columns that it reads of the rows it is evaluated over, in their first order.
-        ref: the one of them that it is, if it is nothing more: its values need no evaluation.
+        type: the type of the value.
+        columns: the columns that it reads, in the order of their first use.
+        ref: the column, if the expression is just that column and needs no evaluation.
         functions: the Python functions that it calls, by their names in SQL.
-        deterministic: whether it has the same value each time it is evaluated over a row.
-        released: the text that was first released for these values, if it was another one.
+        deterministic: whether each evaluation over a row gives the same value.
+        released: the text in the first release, if that text differed.
     """
 
     sql: str
@@ -43,7 +41,7 @@ class Expression:
 
     @property
     def canonical(self) -> str:
-        """The text that fingerprints and facts are of: an engine's new text changes neither."""
+        """The text for fingerprints and facts, which a new text for an engine must not change."""
         return self.released or self.sql
 
     def mapped(
@@ -52,12 +50,12 @@ class Expression:
         sql_type: SqlType | None = None,
         reads: Iterable[str] = (),
     ) -> Expression:
-        """This expression inside of another text.
+        """This expression within a larger text.
 
         Args:
-            render: makes that text out of this one's.
-            sql_type: of the whole; None: the same.
-            reads: further columns that `render` puts in.
+            render: makes the larger text from this expression's text.
+            sql_type: the type of the result; None: the same type.
+            reads: further columns that `render` adds.
         """
         return replace(
             self,
@@ -71,14 +69,14 @@ class Expression:
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An expression and the name of the column that it makes."""
+    """An expression and the name of its column."""
 
     name: str
     expression: Expression
 
     @property
     def column(self) -> Column:
-        """The column that it makes."""
+        """The column with this name and the expression's type."""
         return Column(self.name, self.expression.type)
 
     @property
@@ -98,7 +96,7 @@ def canonical(condition: Expression | None) -> str | None:
 
 
 def combined(parts: Sequence[Expression], sql: str, sql_type: SqlType) -> Expression:
-    """An expression whose text is made of those of others."""
+    """An expression over several others, for pull queries, which have no fingerprint."""
     return Expression(
         sql,
         sql_type,

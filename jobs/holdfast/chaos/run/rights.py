@@ -24,13 +24,13 @@ _UNSEEN = frozenset({Operation.DESCRIBE_CONFIGS})
 
 
 def refuse_unallowed(settings: Settings, topology: Topology, schedule: Sequence[Injection]) -> None:
-    """Ask Kafka what this principal may do to the job's topics and groups.
+    """Checks the rights of this principal on the job's topics and groups.
 
     Raises:
         Refused: less than the run needs.
     """
     admin, application_id = Admin(settings.client()), settings.application_id
-    for query in topology.queries:
+    for query in topology.queries:  # a group without the right is refused by Kafka itself
         admin.committed(consumer_group(application_id, query.id), query.sources[0].topic)
     denied = list(_denied(admin, _wanted(application_id, topology, schedule)))
     if denied:

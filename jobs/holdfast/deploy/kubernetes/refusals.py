@@ -1,4 +1,4 @@
-"""Errors for a refusal, or the silence, of the Kubernetes API: for both ways to ask it."""
+"""Errors of the Kubernetes API, refusals and time-outs, for both of its clients."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from holdfast.errors import HoldfastError, Refused, Retriable
 __all__ = ["NOT_AS_ASKED", "TIMEOUT_S", "no_answer", "refusal"]
 
 TIMEOUT_S = 10.0
-"""For one answer."""
+"""The limit of one request."""
 
 _FORBIDDEN, _UNAUTHORIZED = 403, 401
 _NOT_FOUND, _CONFLICT = 404, 409
 _TOO_MANY_REQUESTS = 429
 
 NOT_AS_ASKED = (_NOT_FOUND, _CONFLICT)
-"""Status of what is not there; or, made twice, is there; or is another version by now."""
+"""Statuses of a missing object, of an object that exists already, and of a newer version."""
 
 
 def refusal(status: int | None, said: str) -> HoldfastError:
-    """The error for a status that is none of `NOT_AS_ASKED`; None: the answer had none."""
+    """The error for a status that is not in `NOT_AS_ASKED`; None: the answer had no status."""
     if status in (_FORBIDDEN, _UNAUTHORIZED):
         return Refused(
             f"The cluster does not let this account do that: {said}",
@@ -35,7 +35,7 @@ def refusal(status: int | None, said: str) -> HoldfastError:
 
 
 def no_answer(why: str) -> Retriable:
-    """The error for an API that answers nothing, or that it cannot answer."""
+    """The error for an API that does not answer, or answers that it is not able to."""
     return Retriable(
         f"The Kubernetes API did not answer within {TIMEOUT_S:.0f} s: {why}",
         cause="the control plane is busy or restarts",

@@ -15,7 +15,7 @@ __all__ = ["Bounds", "Snapshot", "Stores", "stores_of", "take_snapshot"]
 
 Bounds = Mapping[int, tuple[int, int]]
 Stores = Mapping[tuple[str, int], StoreDigest] | None
-"""By query id and state partition; None: nobody could read them."""
+"""By query id and state partition; None: they cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Snapshot:
     """A unit's topics once no transaction is open.
 
     Attributes:
-        inputs: of every topic that the unit is recomputed from, by topic.
-        groups: what the queries' consumer groups show, by query id and input topic.
+        inputs: bounds of the topics that the unit is recomputed from, by topic.
+        groups: committed offsets of the queries' consumer groups, by query id and input topic.
     """
 
     inputs: Mapping[str, Bounds]
@@ -39,7 +39,7 @@ def take_snapshot(
     """The topics once no transaction is open, or at `deadline` (monotonic s).
 
     Args:
-        topics: what the unit is recomputed from.
+        topics: the topics that the unit is recomputed from.
     """
     inputs = {topic: observer.bounds(topic) for topic in topics}
     written = {q.sink.topic for q in unit.queries}
@@ -62,7 +62,7 @@ def take_snapshot(
 
 
 def stores_of(query: Query, stores: Stores) -> dict[int, StoreDigest] | None:
-    """One query's, by state partition."""
+    """One query's stores, by state partition."""
     if stores is None:
         return None
     return {p: store for (query_id, p), store in stores.items() if query_id == query.id}

@@ -1,7 +1,7 @@
-"""How the records of a query's batches come to its tasks, and what keeps the batches coming.
+"""Reads the records of a query's batches, and runs one batch after the other.
 
 SqlFeed      Spark SQL reads the records; Structured Streaming plans one batch after the other
-PackedFeed   executors read and pack the records (ADR 29); a thread of ours plans (ADR 30)
+PackedFeed   executors read and pack the records (ADR 29); a thread of the driver plans (ADR 30)
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ __all__ = ["Feed", "PackedFeed", "SqlFeed", "Taker", "Work", "planned_stream"]
 _LOG = logging.getLogger(__name__)
 
 Work = Callable[[Batch], list[TaskReport]]
-"""Does a batch whose records are about to be read, exactly once."""
+"""Processes one batch exactly once; reads its records first."""
 
 
 class Taker(Protocol):
-    """A query as far as its feed is concerned: it owns how far it is."""
+    """The part of a query that its feed needs; the query owns its own progress."""
 
     done: dict[Place, int]
     batch_id: int
 
     @property
     def held(self) -> bool:
-        """Whether it takes no batches."""
+        """Whether the query is on hold and takes no batches."""
 
     def join(self, places: Mapping[Place, int]) -> None:
-        """Topic partitions that are new join, with nothing of them taken."""
+        """Adds new topic partitions, from these start offsets."""
 
     def moves_time(self, planned: Planned) -> bool:
-        """Whether a batch tells results that were held back, though it reads nothing."""
+        """Whether a batch without records emits results that were held back."""
 
     def take(
         self,
@@ -59,16 +59,16 @@ class Taker(Protocol):
         work: Work,
         unwanted: Callable[[], bool],
     ) -> None:
-        """Does the next batch, unless it is `unwanted` by the time it may begin."""
+        """Runs the next batch, unless it is `unwanted` when its turn comes."""
 
 
 class Feed(ABC):
-    """Owns what a query's readers are told: which topics, of which ids, and how."""
+    """Owns the inputs of a query's readers: topics, topic ids and options."""
 
     def __init__(self, services: Services, inputs: Inputs) -> None:
         self._services = services
         self._inputs = inputs
-        # The ranges of a batch are told batch by batch, the rest once.
+        # Only the ranges change from batch to batch.
         self._options = inputs.options({})
 
     @property
@@ -78,33 +78,33 @@ class Feed(ABC):
 
     @property
     def packed(self) -> bool:
-        """Whether the rows pass Spark SQL by."""
+        """Whether the rows bypass Spark SQL."""
         return self._inputs.packed
 
     def know(self, ids: Mapping[str, str]) -> None:
-        """From now on offsets are of the topics with these ids."""
+        """Sets the topic ids to which offsets belong from now on."""
         self._inputs = replace(self._inputs, ids=dict(ids))
         self._options = self._inputs.options({})
 
     def planner(self) -> Planner:
-        """Says where batches end."""
+        """A planner of the ends of batches."""
         return Planner(self._options)
 
     @abstractmethod
     def work(self, source: OffsetRange) -> Work:
-        """Does one batch that covers `source`, outside of the stream."""
+        """The work of one batch that covers `source`, outside of the stream."""
 
     @abstractmethod
     def stream(self, taker: Taker) -> Stream:
-        """Starts the stream of batches from where `taker` is."""
+        """Starts the stream of batches from the offsets of `taker`."""
 
     @abstractmethod
     def rehearse(self, plan: QueryPlan) -> None:
-        """Plans an empty batch, so that Spark SQL has all of it loaded for the first one."""
+        """Plans an empty batch, so that Spark SQL has loaded its classes before the first one."""
 
 
 class PackedFeed(Feed):
-    """Executors read the records and pack them; of a query with state alone."""
+    """Executors read the records and pack them; only for queries with state."""
 
     def __init__(self, services: Services, inputs: Inputs, plan: QueryPlan) -> None:
         super().__init__(services, inputs)
@@ -131,7 +131,7 @@ class SqlFeed(Feed):
     """Spark SQL reads the records.
 
     Args:
-        tasks: does a batch with what Spark reads of it.
+        tasks: runs the tasks of a batch over the rows that Spark has read.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class SqlFeed(Feed):
             if source.starts() == planned.end and not taker.moves_time(planned):
                 return
             work = self._work_on(batch_frame)
-            # Spark ends a stream only after its batch: what is on hold has not been started again.
+            # Spark ends a stream only after its batch, so a query on hold was not started again.
             taker.take(first + spark_batch_id, source, planned, work, lambda: taker.held)
 
         interval_ms = self._services.settings.ingest.trigger_interval_ms
@@ -176,7 +176,7 @@ class SqlFeed(Feed):
         )
 
     def rehearse(self, plan: QueryPlan) -> None:
-        """An error here comes again, and is reported, when the query starts."""
+        """Errors are only logged: they occur again, and are reported, when the query starts."""
         topics = self._inputs.topics
         nothing = {(topic, 0): 0 for topic in topics}
         try:

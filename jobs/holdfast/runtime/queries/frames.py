@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
 from holdfast.runtime.jvm.functions import register_functions
-from holdfast.runtime.queries.exploded import exploded
 from holdfast.runtime.queries.row_frames import row_frame, side_frame
 from holdfast.tasks.evaluate.keys import state_key_sql
 from holdfast.tasks.processors.aggregates.state import (
@@ -27,6 +28,7 @@ from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
     AggregateStep,
+    NamedExpression,
     ProjectStep,
     Query,
     Window,
@@ -40,6 +42,8 @@ __all__ = [
     "side_frame",
     "used_columns",
 ]
+
+_ROW = "__exploded"
 
 
 def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
@@ -126,7 +130,7 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     if query.source.kind == "TABLE":
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
-    return exploded(source, step.explode).select(*columns, *meta)
+    return _exploded(source, step.explode).select(*columns, *meta)
 
 
 def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
@@ -144,3 +148,24 @@ def _filtered(frame: DataFrame, query: Query) -> DataFrame:
     """WHERE; a record without a value never passes it and never counts, as in ksqlDB."""
     alive = frame.where(f"NOT `{TOMBSTONE}`")
     return alive if query.filter is None else alive.where(query.filter.sql)
+
+
+def _exploded(frame: DataFrame, arrays: Sequence[NamedExpression]) -> DataFrame:
+    """One row per element of the longest array, one column per array; shorter arrays give nulls.
+
+    A record whose arrays are all empty or NULL gives no row.  Rows keep their order.
+    """
+    if not arrays:
+        return frame
+    names = [f"{_ROW}_{i}" for i in range(len(arrays))]
+    made = {n: expr(_present(a)) for n, a in zip(names, arrays, strict=True)}
+    zipped = frame.withColumns(made).withColumn(
+        _ROW, expr(f"explode(arrays_zip({', '.join(names)}))")
+    )
+    columns = {a.name: col(f"{_ROW}.{n}") for n, a in zip(names, arrays, strict=True)}
+    return zipped.withColumns(columns)
+
+
+def _present(array: NamedExpression) -> str:
+    whole = array.expression.type.spark()
+    return f"coalesce(CAST({array.sql} AS {whole}), CAST(array() AS {whole}))"

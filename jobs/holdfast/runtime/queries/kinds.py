@@ -1,4 +1,4 @@
-"""Which kind of run a query needs."""
+"""Makes the run of a query, with or without state."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = ["run_of"]
 
 
 def run_of(services: Services, query: Query, topics: QueryTopics) -> QueryRun:
-    """The run of a query; nothing is sent before `prepare`."""
+    """The run of a query; it sends nothing before `prepare`."""
     kind = StatefulQuery if query.stateful else StatelessQuery
     return kind(services, query, topics)

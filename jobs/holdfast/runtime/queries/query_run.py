@@ -1,7 +1,7 @@
-"""One query of a running job: brings it level, streams its batches, shows how far it is.
+"""One query of a running job: levels state partitions, streams batches, shows progress.
 
-What a query with and one without state do differently is in `stateful` and `stateless`; how their
-records are read, in `feeds`.
+`stateful` and `stateless` have what differs between queries with and without state; `feeds` reads
+their records.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class QueryRun(ABC):
         self._settings = services.settings_of(query)
         self._shown: dict[Place, int] = {}
         self._marked: frozenset[Place] = frozenset()  # places that commit markers name
-        self._replaced: frozenset[str] = frozenset()  # ids that its source topics had before
+        self._replaced: frozenset[str] = frozenset()  # former ids of its source topics
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the current batch
         self._gave_up_sink = False
 
     @property
     def packed(self) -> bool:
-        """Whether its rows pass Spark SQL by."""
+        """Whether its rows bypass Spark SQL."""
         return self._feed.packed
 
     @property
@@ -119,7 +119,7 @@ class QueryRun(ABC):
 
     @abstractmethod
     def _find_start(self) -> StartPoint:
-        """Fences former drivers, reads the commit markers, and brings all of them level.
+        """Fences former drivers, reads the commit markers, and levels the state partitions.
 
         Raises:
             PlanAgain: another driver has moved them meanwhile.
@@ -130,7 +130,7 @@ class QueryRun(ABC):
         return source_state(self._services.admin, self._settings, self.source_topics)
 
     def _know(self, sources: SourceState, start: StartPoint) -> None:
-        """Takes over which topics the offsets are of from now on."""
+        """Sets the topic ids to which offsets belong from now on."""
         self._replaced = start.replaced
         self._feed.know(sources.ids)
         if start.replaced:
@@ -165,7 +165,7 @@ class QueryRun(ABC):
 
     @abstractmethod
     def rehearse(self) -> None:
-        """Has Spark SQL load what it needs for a first batch, where it needs anything.
+        """Lets Spark SQL load the classes of a first batch, if it needs any.
 
         For a thread of its own while `prepare` waits for executors.
         """
@@ -178,11 +178,11 @@ class QueryRun(ABC):
         self.streaming = self._feed.stream(self)
 
     def join(self, places: Mapping[Place, int]) -> None:
-        """Topic partitions that are new join, with nothing of them taken."""
+        """Adds new topic partitions, from these start offsets."""
         self.done = {**places, **self.done}
 
     def moves_time(self, planned: Planned) -> bool:
-        """Whether a batch tells results that were held back, though it reads nothing."""
+        """Whether a batch without records emits results that were held back."""
         return False
 
     def take(
@@ -193,7 +193,7 @@ class QueryRun(ABC):
         work: Work,
         unwanted: Callable[[], bool],
     ) -> None:
-        """Does the next batch, for all state partitions, unless it is `unwanted` by then."""
+        """Runs the next batch for all state partitions, unless `unwanted` when its turn comes."""
         batch = Batch(
             batch_id,
             source,
@@ -220,7 +220,7 @@ class QueryRun(ABC):
             raise
 
     def _do(self, batch: Batch, work: Work, unwanted: Callable[[], bool]) -> None:
-        """Does a batch once it is this query's turn, unless it must not begin any more."""
+        """Runs a batch once it is this query's turn, unless it must not begin any more."""
         services = self._services
         began = time.perf_counter()
         beat = partial(services.health.beat, self.query.id)

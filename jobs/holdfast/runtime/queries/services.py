@@ -23,7 +23,7 @@ __all__ = ["Services"]
 
 @dataclass
 class Services:
-    """The job's connections, its settings, and who is told of its batches."""
+    """The job's connections and settings, and the receiver of its batches' reports."""
 
     context: SparkContext
     sql: Callable[[], SparkSession]
@@ -39,7 +39,11 @@ class Services:
     owners: SinkOwners | None = None
 
     def settings_of(self, query: Query) -> Settings:
-        """A lost changelog cannot be made again from a topic that forgets what was read."""
+        """The settings of one query.
+
+        A lost changelog cannot be rebuilt from an internal topic, which loses the records it has
+        delivered.
+        """
         if self.internal_topics.isdisjoint(s.topic for s in query.sources):
             return self.settings
         state = replace(self.settings.state, on_changelog_loss="fail")

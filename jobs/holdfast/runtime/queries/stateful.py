@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StatefulQuery(QueryRun):
-    """Owns what each state partition of one query said last."""
+    """Owns the last report of each state partition of one query."""
 
     def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
         changelog = topics.changelog
@@ -87,7 +87,7 @@ class StatefulQuery(QueryRun):
         return start
 
     def _level(self, level: Level, batch_id: int) -> None:
-        """Brings some state partitions as far as the furthest are."""
+        """Brings some state partitions level with the furthest one."""
         which = ", ".join(map(str, sorted(level.state_partitions)))
         _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
         beginners = level.beginners
@@ -123,7 +123,7 @@ class StatefulQuery(QueryRun):
         return noting
 
     def _with_others(self, work: Work) -> Work:
-        """With reports of all state partitions: who was level already did nothing."""
+        """Adds the reports of the state partitions that were level already and did nothing."""
 
         def completing(batch: Batch) -> list[TaskReport]:
             new = {r.partition: r for r in work(batch)}

@@ -24,7 +24,7 @@ __all__ = ["StatelessQuery"]
 
 
 class StatelessQuery(QueryRun):
-    """Owns what the tasks of one query are told: each writes one source topic partition."""
+    """Owns the plan of one query's tasks; each task reads one source topic partition."""
 
     def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
         progress = topics.progress
@@ -43,13 +43,13 @@ class StatelessQuery(QueryRun):
         return run_project(frame, self._plan, batch, self._services.cluster)
 
     def rehearse(self) -> None:
-        """Only a plan with a shuffle is worth it."""
+        """Does nothing: only a plan with a shuffle takes long to load."""
 
     def _find_start(self) -> StartPoint:
         group = self._group_offsets()  # before the markers, as `StatefulQuery` does
         done: dict[Place, SourceProgress] = {}
         topic = self.query.source.topic
-        # The topic may have been given partitions since the job began.
+        # The topic may have new partitions since the job began.
         for partition in self._services.admin.bounds(topic):
             marker = self._last_marker(topic, partition)
             if marker is not None:

@@ -1,4 +1,4 @@
-"""The columns an expression reads and the functions it calls, noted while it is rendered."""
+"""Records the columns and functions of an expression while it is rendered."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Notes:
     """Notes about one expression.
 
     Attributes:
-        columns: the columns that it reads, in their first order.
+        columns: the columns that it reads, in the order of their first use.
         functions: the Python functions that it calls, by their names in SQL.
-        deterministic: whether nothing in it may be another value each time.
-        changed: whether something in it was rendered otherwise when it was first released.
+        deterministic: whether each evaluation gives the same value.
+        changed: whether a part of it had another text in the first release.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Notes:
         self.changed = False
 
     def named(self, typed: Typed) -> Typed:
-        """Note what a name of the scope stands for, and give it back."""
+        """Record the columns of a resolved name; returns it."""
         self.columns |= dict.fromkeys(typed.columns)
         self.deterministic &= typed.deterministic
         return typed
