@@ -307,7 +307,7 @@ def _placement() -> tuple[Property, ...]:
             "locality.wait.ms",
             ("placement", "locality_wait_ms"),
             values.whole(0, 600_000),
-            "how long Spark keeps a state task for its executor (packed batches: at most 300)",
+            "how long Spark keeps a task for its executor",
         ),
         Property(
             "placement.wait.ms",

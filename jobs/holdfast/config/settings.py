@@ -65,7 +65,7 @@ class PlacementSettings:
     executors: int = 2
     executor_memory_mb: int = 1024
     driver_memory_mb: int = 1024
-    locality_wait_ms: int = 2_000
+    locality_wait_ms: int = 300
     wait_ms: int = 30_000  # placement.wait
 
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.types.ids import Place
-from holdfast.types.ingest import places_from_spark, places_to_spark
 from holdfast.types.times import NO_TIME
 
 __all__ = ["Cut", "CutBook", "cuts_in"]
@@ -99,7 +98,7 @@ class CutBook:
     def _write(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         made = {
-            topic: [[places_to_spark(c.ends).get(topic, {}), c.watermark_ms] for c in cuts]
+            topic: [[_ends_of(c, topic), c.watermark_ms] for c in cuts]
             for topic, cuts in {**{t: [] for t in self.writers}, **self._cuts}.items()
         }
         new = self.file.with_suffix(".new")
@@ -111,7 +110,14 @@ def cuts_in(file: Path, topics: Iterable[str]) -> dict[str, list[Cut]]:
     """The cuts in the file for those topics that queries of the job write, oldest first."""
     found = json.loads(file.read_text())
     return {
-        topic: [Cut(places_from_spark({topic: ends}), time) for ends, time in found[topic]]
+        topic: [
+            Cut({(topic, int(p)): at for p, at in ends.items()}, time)
+            for ends, time in found[topic]
+        ]
         for topic in topics
         if topic in found
     }
+
+
+def _ends_of(cut: Cut, topic: str) -> dict[str, int]:
+    return {str(p): at for (name, p), at in sorted(cut.ends.items()) if name == topic}

@@ -24,7 +24,7 @@ from holdfast.types.times import FOREVER
 if TYPE_CHECKING:
     from holdfast.transport.cluster.admin import Admin
 
-__all__ = ["Planner", "bounds_of", "check_all", "first_offsets"]
+__all__ = ["Planner", "bounds_of"]
 
 _LOG = logging.getLogger(__name__)
 _A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
@@ -34,20 +34,12 @@ _Bounds = Mapping[Place, tuple[int, int]]
 
 
 class Planner:
-    """Owns the size of a query's batches.  Can be pickled, as clients belong to the process."""
+    """Owns the size of a query's batches."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
         self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
         self._cut = (0, 0.0)  # the record time at the end of the last batch, and its ms per offset
-
-    def first(self) -> dict[Place, int]:
-        """The first offsets of the query, by its options."""
-        return first_offsets(self._options, bounds_of(self._options))
-
-    def newest(self) -> dict[Place, int]:
-        """Read-committed ends of all inputs."""
-        return {place: high for place, (_, high) in bounds_of(self._options).items()}
 
     def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
@@ -109,7 +101,7 @@ class Planner:
 
     def _check(self, begin: Mapping[Place, int], bounds: _Bounds) -> None:
         try:
-            check_all(begin, bounds)
+            _check_all(begin, bounds)
         except DataLoss as error:
             if self._options.fail_on_data_loss:
                 raise
@@ -134,14 +126,7 @@ def bounds_of(options: IngestOptions) -> dict[Place, tuple[int, int]]:
     return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.bounds.items()}
 
 
-def first_offsets(options: IngestOptions, bounds: _Bounds) -> dict[Place, int]:
-    """The first offsets to read: those of the options, otherwise by `auto_offset_reset`."""
-    latest = options.auto_offset_reset == "latest"
-    given = {(i.source.topic, p): o for i in options.inputs for p, o in i.start.items()}
-    return {place: high if latest else low for place, (low, high) in bounds.items()} | given
-
-
-def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
+def _check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
     """Raises `DataLoss` if records from `begin` on are gone."""
     for topic in sorted({topic for topic, _ in begin}):
         check_available(

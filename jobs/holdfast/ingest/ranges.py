@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.datasource import InputPartition
-
 from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions
 
 __all__ = ["KafkaRange", "kafka_ranges"]
 
 
-@dataclass
-class KafkaRange(InputPartition):
+@dataclass(frozen=True)
+class KafkaRange:
     """Offsets of one topic partition; `start` inclusive, `end` exclusive."""
 
     partition: int

@@ -9,17 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 
 from holdfast.errors import DataLoss
 from holdfast.ingest.dead_letters import DeadLetters, undecodable
-from holdfast.ingest.input_union import Widener
 from holdfast.ingest.offsets import WAYS_OUT
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
 from holdfast.tasks.pack.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.topology import Query
 
 __all__ = ["read", "read_packed", "reader"]
 
@@ -27,32 +26,27 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Record batches of one input partition, in the columns of `records.ddl`.
+def read(options: IngestOptions, wanted: KafkaRange) -> Iterator[pa.RecordBatch]:
+    """Record batches of a range: the wanted columns of its input, and those that ingest adds.
 
     Raises:
         DataLoss: records are gone, and `fail.on.data.loss` is set.
         UndecodableRecord: a record cannot be decoded, and `deserialization.error` is "fail".
     """
-    if not isinstance(partition, KafkaRange):
-        raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
-    ours = options.inputs[partition.side]
-    # The sides of a self-join read the same records; the first side sets bad ones aside.
-    told = any(each.source == ours.source for each in options.inputs[: partition.side])
-    batches = _decoded(ours, partition, told=told)
-    widened = map(Widener(options, partition.side), batches) if options.others else batches
-    return _without_collections(widened)
+    return _without_collections(_decoded(options.inputs[wanted.side], wanted))
 
 
-def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[int, bytes]]:
+def read_packed(
+    options: IngestOptions, query: Query, state_partitions: int, wanted: KafkaRange
+) -> Iterator[tuple[int, bytes]]:
     """Reads and packs a range: yields state partitions and blobs (`tasks.pack.packing`).
 
     Raises:
         DataLoss, UndecodableRecord: as `read`.
     """
-    assert options.packing is not None
-    batches = _decoded(options.inputs[wanted.side], wanted, told=False)
-    return _without_collections(Packer(options.packing, wanted.side)(batches))
+    sides = range(len(query.inputs)) if query.read_once else [wanted.side]
+    batches = _decoded(options.inputs[wanted.side], wanted)
+    return _without_collections(Packer(query, state_partitions, sides)(batches))
 
 
 def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
@@ -64,16 +58,13 @@ def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
         gc.enable()
 
 
-def _decoded(
-    options: IngestOptions, partition: KafkaRange, *, told: bool
-) -> Iterator[pa.RecordBatch]:
+def _decoded(options: IngestOptions, partition: KafkaRange) -> Iterator[pa.RecordBatch]:
     decoder = RecordDecoder(options)
     letters = DeadLetters(options, partition.partition)
     try:
         for chunk in _chunks(options, partition):
             batch, bad = decoder.decode(chunk, partition.partition)
-            if not told:
-                _set_aside(options, letters, partition.partition, bad)
+            _set_aside(options, letters, partition.partition, bad)
             if batch.num_rows:
                 yield batch
     finally:

@@ -11,17 +11,15 @@ import pyarrow as pa
 
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
-from holdfast.ingest.input_union import side_columns
 from holdfast.ingest.record_metadata import Windows, header_columns, split_windows
 from holdfast.tasks.evaluate.event_time import EventTime, Times
 from holdfast.tasks.pack.packing import added
-from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column
 from holdfast.types.topology import HEADERS, OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
 
-__all__ = ["BadRecord", "RecordDecoder", "ddl", "wants_headers"]
+__all__ = ["BadRecord", "RecordDecoder", "wants_headers"]
 
 _META = (
     Column(PARTITION, INTEGER),
@@ -40,18 +38,6 @@ class BadRecord:
     offset: int
     timestamp: int  # the Kafka record's, ms; -1 for none
     reason: str
-
-
-def ddl(options: IngestOptions) -> str:
-    """The columns of an unpacked read as Spark DDL: wanted ones, then those that ingest adds."""
-    if options.others:
-        return f"{_ddl(side_columns(options))}, `{SIDE}` TINYINT"
-    return _ddl([_declared(options.source, name) for name in options.columns])
-
-
-def _ddl(wanted: Sequence[Column]) -> str:
-    named = (f"`{c.name.replace('`', '``')}` {c.type.spark()}" for c in (*wanted, *_META))
-    return ", ".join(named)
 
 
 def wants_headers(options: IngestOptions) -> bool:
@@ -88,9 +74,9 @@ class RecordDecoder:
         self._wanted = [c.name for c in wanted]
         self._headers = wants_headers(options)
         fields = [(c.name, c.type.arrow()) for c in wanted]
-        packing = options.packing
-        looked_at = None if packing is None else added(packing.query)
-        beside = [c for c in _META if looked_at is None or c.name in looked_at]
+        query = options.query
+        needed = None if query is None or not query.stateful else added(query, options.side)
+        beside = [c for c in _META if needed is None or c.name in needed]
         self._beside = [c.name for c in beside]
         self._schema = pa.schema(fields + [(c.name, c.type.arrow()) for c in beside])
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-
-from pyspark.sql import SparkSession
+from collections.abc import Mapping, Sequence
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.constants import InsertedRecord, inserted
 from holdfast.runtime.topics import ensure_source
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
+from holdfast.tasks.evaluate.constants import InsertedRecord, inserted
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
@@ -31,16 +29,8 @@ _LOG = logging.getLogger(__name__)
 _ENDED_S = 20.0
 
 
-def write_insertions(
-    sql: Callable[[], SparkSession],
-    admin: Admin,
-    settings: Settings,
-    insertions: Sequence[Insertion],
-) -> int:
+def write_insertions(admin: Admin, settings: Settings, insertions: Sequence[Insertion]) -> int:
     """Writes the insertions that were not written before, in order, all or none.
-
-    Args:
-        sql: Spark SQL, which evaluates their expressions.
 
     Returns:
         The number of insertions written by this call.
@@ -64,7 +54,7 @@ def write_insertions(
         admin.await_ended(marks, 0, _ENDED_S)
         written = _written(settings, marks)
         new = {n: i for n, i in insertion_names(insertions).items() if n not in written}
-        records = [inserted(sql(), insertion) for insertion in new.values()]
+        records = [inserted(insertion) for insertion in new.values()]
         if records:
             _write(producer, marks, list(new), records, counts)
     finally:

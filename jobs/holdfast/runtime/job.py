@@ -8,18 +8,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
 from pathlib import Path
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
 
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
-from holdfast.runtime.jvm.session import is_local, spark_context, sql_session
+from holdfast.runtime.jvm.session import is_local, spark_context
 from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.queries.cutting import Cutting
@@ -27,7 +24,6 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.caught_up import CaughtUp
@@ -39,7 +35,6 @@ from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.runtime.watching.watch import Watch
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners
-from holdfast.tasks.pack.packing import packs
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
@@ -51,13 +46,7 @@ _POLL_S = 0.25
 _FINISH_S = 30.0
 
 
-def run(
-    topology: Topology,
-    settings: Settings,
-    *,
-    data_source: type[DataSource],
-    stop_when_caught_up: bool = False,
-) -> None:
+def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = False) -> None:
     """Runs until a signal, a failed query, or (if asked) until it has caught up with its topics.
 
     Raises:
@@ -80,19 +69,14 @@ def run(
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
-        packed = all(map(packs, topology.queries))
-        needs_sql = not packed or bool(topology.insertions)
-        with _spark(settings, stop, packed=packed, sql=needs_sql) as context:
-            sql = cache(partial(_sql, context, data_source))
-            if not packed:
-                sql()
-            write_insertions(sql, admin, settings, topology.insertions)
+        with _spark(settings, stop) as context:
+            write_insertions(admin, settings, topology.insertions)
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
             cluster = Cluster(context, settings, state_dir)
             board.attach(cluster)
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
-                context, sql, settings, admin, cluster, state_dir, board.observe, health,
+                context, settings, admin, cluster, state_dir, board.observe, health,
                 Cutting(admin, settings, topology.queries), internal_topics=internal,
                 owners=SinkOwners(
                     admin, settings.client(), replicas=settings.state.changelog_replicas
@@ -121,23 +105,15 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 
 
 @contextmanager
-def _spark(
-    settings: Settings, stop: threading.Event, *, packed: bool, sql: bool
-) -> Iterator[SparkContext]:
+def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkContext]:
     no_numpy_to_java()
-    context = spark_context(settings, packed=packed, sql=sql)
+    context = spark_context(settings)
     # After Spark has started, because Spark's own handlers would replace these.
     _on_signals(stop)
     try:
         yield context
     finally:
         _stop(context)
-
-
-def _sql(context: SparkContext, data_source: type[DataSource]) -> SparkSession:
-    session = sql_session(context)
-    session.dataSource.register(data_source)
-    return session
 
 
 @dataclass(frozen=True)
@@ -190,9 +166,6 @@ def _drive(
 def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: threading.Event) -> None:
     """Prepares and starts all queries that are neither paused nor terminated."""
     starting = [run_ for run_ in runs if not run_.held]
-    for run_ in [run_ for run_ in starting if not run_.packed][:1]:
-        # The driver is idle while executors start and open stores.
-        threading.Thread(target=run_.rehearse, name="rehearsal", daemon=True).start()
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
@@ -201,7 +174,9 @@ def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: thread
     looks.board.state(JobState.RUNNING)
     health.phase("starting the streams")
     looks.steering.look(runs)  # orders may arrive as soon as first results are visible
-    start_streams([run_ for run_ in starting if not run_.held], stop)
+    for run_ in starting:
+        if not run_.held and not stop.is_set():
+            run_.stream()
 
 
 def _show_progress(runs: list[QueryRun]) -> None:

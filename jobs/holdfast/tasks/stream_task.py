@@ -8,7 +8,7 @@ those of `holdfast.types.steps` without a changelog and a store: 0 fence and rea
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -64,8 +64,12 @@ class StreamTask:
         )
         reached(Step.OPENED, self._plan.query.id, self._partition)
 
-    def process(self, start: int, end: int, payload: Sequence[bytes]) -> TaskReport:
-        """Writes the records of source offsets `start` (inclusive) to `end` exactly once.
+    def process(
+        self, start: int, end: int, read: Callable[[], Iterable[pa.RecordBatch]]
+    ) -> TaskReport:
+        """Writes the results of source offsets `start` (inclusive) to `end` exactly once.
+
+        `read` gives their decoded records; it is not called if they are committed already.
 
         Raises:
             OffsetOverlap: the last commit marker lies inside the range or before it.
@@ -78,6 +82,8 @@ class StreamTask:
         if done != start:
             raise self._overlap(start, end, done)
         reached(Step.CHECKED, self._plan.query.id, self._partition)
+        # Before the transaction begins: reading may take long.
+        payload = [self._projected.rows(batch) for batch in read()]
         began = time.perf_counter()
         self._producer.begin()
         reached(Step.BEGUN, self._plan.query.id, self._partition)
@@ -140,12 +146,8 @@ class StreamTask:
             action="stop the other job; this one plans again from the commit markers",
         )
 
-    def _produce(self, producer: TransactionalProducer, payload: Sequence[bytes]) -> int:
-        emitted = 0
-        for part in payload:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(part), self._projected.schema)
-            emitted += self._send(producer, batch)
-        return emitted
+    def _produce(self, producer: TransactionalProducer, payload: Sequence[pa.RecordBatch]) -> int:
+        return sum(self._send(producer, batch) for batch in payload)
 
     def _send(self, producer: TransactionalProducer, batch: pa.RecordBatch) -> int:
         found = self._projected.records(batch)

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -189,20 +189,25 @@ def _close(key: tuple[str, str, int]) -> None:
 
 
 def process_stream(
-    plan: StreamPlan, topic_partition: int, start: int, end: int, payload: Sequence[bytes]
+    plan: StreamPlan,
+    topic_partition: int,
+    start: int,
+    end: int,
+    read: Callable[[], Iterable[pa.RecordBatch]],
 ) -> Answer:
-    """One topic partition's share of a stateless batch."""
+    """One topic partition's share of a stateless batch; `read` gives its decoded records."""
     key = (plan.settings.application_id, plan.query.id, topic_partition)
     try:
+        load_functions(plan.settings.functions)
         open_task = _stream_tasks.get(key)
         if open_task is not None and open_task.fits(plan):
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
-                return open_task.process(start, end, payload)
+                return open_task.process(start, end, read)
         _close_stream(key)
         task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
         _stream_tasks[key] = task
         task.open()
-        return task.process(start, end, payload)
+        return task.process(start, end, read)
     except HoldfastError as error:
         _close_stream(key)
         return error

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
-
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import InvalidTestCase
-from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.job import run
-from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
-from holdfast.testing.insertions import insertion_record
 from holdfast.testing.phases import Life
 from holdfast.testing.topics import Topics
 from holdfast.transport.cluster.admin import Admin
@@ -30,7 +25,7 @@ from holdfast.types.ids import (
     progress_topic,
 )
 from holdfast.types.internal_topics import for_application
-from holdfast.types.topology import Emit, Insertion, NamedExpression, Topology
+from holdfast.types.topology import Emit, Topology
 
 __all__ = ["BrokerEngine"]
 
@@ -51,18 +46,6 @@ class BrokerEngine:
     def __init__(self, bootstrap: str, emit: Emit) -> None:
         self._bootstrap = bootstrap
         self._emit = emit
-
-    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
-        """The records of INSERT INTO … VALUES and their topics."""
-        if not insertions:
-            return []
-        with closing(SmallSession(1)) as session:
-            return [insertion_record(session, insertion) for insertion in insertions]
-
-    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
-        """Constants of a statement, one row each."""
-        with closing(SmallSession(1)) as session:
-            return session.constants(values)
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
         """Runs all queries until they have read everything; adds their output to the topics.
@@ -87,7 +70,7 @@ class BrokerEngine:
             job = for_application(wanted, settings.application_id)
             with _topics_of(admin, settings, job):
                 _write(settings, topics)
-                run(job, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
+                run(job, settings, stop_when_caught_up=True)
                 for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
                     # Readers see a commit a moment after the producer does.
                     admin.await_ended(sink, 0, _READY_S)

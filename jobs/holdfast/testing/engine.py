@@ -1,6 +1,6 @@
 """Runs a Topology over a case's records with the engine's own parts, without a broker.
 
-It uses a job's decoder, Spark expressions, state task processor and encoder.  Each query reads
+It uses a job's decoder, expressions, state task processor and encoder.  Each query reads
 all its input before the next one starts; its state is one in-memory state partition.
 """
 
@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.jvm.inline_session import SmallSession
-from holdfast.runtime.queries.frames import aggregate_frame, project_frame, row_frame, used_columns
+from holdfast.ingest.used_columns import used_columns
 from holdfast.tasks.evaluate.projected import Projected
+from holdfast.tasks.pack.packing import payload_of
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
-from holdfast.testing.insertions import insertion_record
 from holdfast.testing.phases import Life
 from holdfast.testing.state_partition import StatePartition
 from holdfast.testing.topics import Piped, Topics
@@ -28,10 +27,7 @@ from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import (
     OFFSET,
     SEQUENCE,
-    AggregateStep,
     Emit,
-    Insertion,
-    NamedExpression,
     Query,
     Topology,
     statements,
@@ -49,21 +45,12 @@ class _Emitted:
 
 
 class Engine:
-    """Owns only a connection to Spark; may run several cases at a time."""
+    """Owns only its settings; may run several cases at a time."""
 
-    def __init__(self, session: SmallSession, emit: Emit, batch_records: int | None = None) -> None:
+    def __init__(self, emit: Emit, batch_records: int | None = None) -> None:
         """`batch_records`: how many records a query processes at a time; None: all."""
-        self._session = session
         self._emit = emit
         self._batch_records = batch_records
-
-    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
-        """The records of INSERT INTO … VALUES and their topics."""
-        return [insertion_record(self._session, insertion) for insertion in insertions]
-
-    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
-        """Constants of a statement, one row each."""
-        return self._session.constants(values)
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
         """Runs the queries one by one, each over all new records of its topics in this phase.
@@ -77,12 +64,12 @@ class Engine:
             outer = [s.topic for q in queries for s in q.sources if s.topic not in inner]
             piped, causes = topics.piped(outer, life.there)
             for query in queries:
-                tables = []
+                read = []
                 for side, source in enumerate(query.sources):
-                    table, bad = _decoded(query, side, piped[source.topic])
-                    tables.append(table)
+                    batch, bad = _decoded(query, side, piped[source.topic])
+                    read.append(batch)
                     left_out |= dict.fromkeys(bad)
-                emitted = self._emitted(with_emit(query, self._emit), tables, piped, life)
+                emitted = self._emitted(with_emit(query, self._emit), read, piped, life)
                 if query.sink.internal:
                     piped[query.sink.topic] = Piped(
                         [e.record for e in emitted], [e.order for e in emitted]
@@ -94,66 +81,52 @@ class Engine:
         return list(left_out)
 
     def _emitted(
-        self, query: Query, tables: Sequence[pa.Table], piped: Mapping[str, Piped], life: Life
+        self, query: Query, read: Sequence[pa.RecordBatch], piped: Mapping[str, Piped], life: Life
     ) -> list[_Emitted]:
         if not query.stateful:
-            return sorted(self._projected(query, tables[0]), key=lambda each: each.order)
-        emitted = self._processed(query, tables, life.partition(query))
+            return sorted(_projected(query, read[0]), key=lambda each: each.order)
+        emitted = self._processed(query, read, life.partition(query))
         headers = _headers(piped[source.topic] for source in query.sources)
         ordered = sorted(emitted, key=lambda each: each.order)
         return [_with_headers(each, headers.get(each.order, ())) for each in ordered]
 
-    def _projected(self, query: Query, table: pa.Table) -> list[_Emitted]:
-        projected = Projected(query)
-        frame = project_frame(self._session.frame(table), query)
-        rows = self._session.collect(frame).combine_chunks()
-        schema = projected.schema.append(pa.field(SEQUENCE, pa.int64()))
-        typed = rows.select(schema.names).cast(schema)
-        order = typed[SEQUENCE].to_pylist()
-        emitted = []
-        for batch in typed.to_batches():
-            found = projected.records(batch)
-            headers = found.headers or [()] * len(found.keys)
-            records = zip(
-                found.keys, found.values, found.timestamps, headers, found.rows, strict=True
-            )
-            emitted += [_Emitted(RawRecord(k, v, t, h), order[row]) for k, v, t, h, row in records]
-        return emitted
-
     def _processed(
-        self, query: Query, tables: Sequence[pa.Table], partition: StatePartition
+        self, query: Query, read: Sequence[pa.RecordBatch], partition: StatePartition
     ) -> list[_Emitted]:
         emitted = []
-        for batch in self._batches(tables):
-            frames = [self._session.frame(table) for table in batch]
-            if isinstance(query.step, AggregateStep):
-                frame = aggregate_frame(frames[0], query, 1)
-            else:
-                frame = row_frame(frames, query, 1)
-            schema = partition.schema
-            changes = partition.process(
-                self._session.collect(frame).select(schema.names).cast(schema)
-            )
+        for batch in self._batches(read):
+            rows = [payload_of(each, query, side) for side, each in enumerate(batch)]
+            changes = partition.process(pa.Table.from_batches(rows, partition.schema))
             order = changes.sink_order or [0] * len(changes.sink_keys)
-            rows = zip(
+            records = zip(
                 changes.sink_keys, changes.sink_values, changes.sink_timestamps, order, strict=True
             )
-            emitted += [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in rows]
+            emitted += [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in records]
         return emitted
 
-    def _batches(self, tables: Sequence[pa.Table]) -> Iterator[list[pa.Table]]:
+    def _batches(self, read: Sequence[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         """All records, or batches of the given size, in the order of their places."""
         size = self._batch_records
         if size is None:
-            yield list(tables)
+            yield list(read)
             return
-        places = sorted({place for table in tables for place in table[SEQUENCE].to_pylist()})
+        places = sorted({place for batch in read for place in batch[SEQUENCE].to_pylist()})
         for at in range(0, len(places), size):
             first, last = places[at], places[min(at + size, len(places)) - 1]
             yield [
-                table.filter((pc.field(SEQUENCE) >= first) & (pc.field(SEQUENCE) <= last))
-                for table in tables
+                batch.filter((pc.field(SEQUENCE) >= first) & (pc.field(SEQUENCE) <= last))
+                for batch in read
             ]
+
+
+def _projected(query: Query, read: pa.RecordBatch) -> list[_Emitted]:
+    projected = Projected(query)
+    rows = projected.rows(read)
+    order = rows[SEQUENCE].to_pylist()
+    found = projected.records(rows)
+    headers = found.headers or [()] * len(found.keys)
+    records = zip(found.keys, found.values, found.timestamps, headers, found.rows, strict=True)
+    return [_Emitted(RawRecord(k, v, t, h), order[row]) for k, v, t, h, row in records]
 
 
 def _headers(read: Iterable[Piped]) -> dict[int, Headers]:
@@ -171,7 +144,7 @@ def _with_headers(emitted: _Emitted, headers: Headers) -> _Emitted:
     return replace(emitted, record=replace(emitted.record, headers=headers))
 
 
-def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.Table, list[str]]:
+def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.RecordBatch, list[str]]:
     """The decodable records in columns, with their places; and why others cannot be decoded."""
     source = query.sources[side]
     options = IngestOptions(source=source, kafka={}, columns=used_columns(query, side))
@@ -186,4 +159,4 @@ def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.Table, list[str]
     batch, bad = RecordDecoder(options).decode(chunk, 0)
     order = np.array(piped.order, np.int64)[batch[OFFSET].to_numpy()]
     reasons = [f"{source.topic}, record {each.offset}: {each.reason}" for each in bad]
-    return pa.Table.from_batches([batch]).append_column(SEQUENCE, pa.array(order)), reasons
+    return batch.append_column(SEQUENCE, pa.array(order)), reasons

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.jvm.inline_session import SmallSession
+from holdfast.tasks.evaluate.constants import constants, inserted
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.topics import Topics
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Expectation, Insertion, NamedExpression, Source
 
-__all__ = ["insertion_record", "unmet"]
-
-Constants = Callable[[Sequence[NamedExpression]], list[pa.Array]]
+__all__ = ["insertion_records", "unmet"]
 
 
-def insertion_record(session: SmallSession, insertion: Insertion) -> tuple[str, RawRecord]:
-    """The topic and the record of INSERT INTO … VALUES."""
-    found = session.inserted(insertion)
-    return found.topic, RawRecord(found.key, found.value, found.timestamp)
+def insertion_records(insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
+    """The records of INSERT INTO … VALUES and their topics."""
+    made = map(inserted, insertions)
+    return [(r.topic, RawRecord(r.key, r.value, r.timestamp)) for r in made]
 
 
-def unmet(expectations: Sequence[Expectation], topics: Topics, constants: Constants) -> list[str]:
+def unmet(expectations: Sequence[Expectation], topics: Topics) -> list[str]:
     """ASSERT VALUES and ASSERT NULL VALUES that do not hold, one sentence each.
 
     Each statement checks the record after the one that the previous such statement of its topic
@@ -43,12 +39,12 @@ def unmet(expectations: Sequence[Expectation], topics: Topics, constants: Consta
         if at >= len(records):
             wrong.append(f"{where}: there are only {len(records)} records in {source.topic}.")
         else:
-            why = _difference(expectation, records[at], constants)
+            why = _difference(expectation, records[at])
             wrong += [f"{where}: {why}."] if why else []
     return wrong
 
 
-def _difference(expectation: Expectation, record: RawRecord, constants: Constants) -> str:
+def _difference(expectation: Expectation, record: RawRecord) -> str:
     if expectation.tombstone is not (record.value is None):
         return "it is no tombstone" if expectation.tombstone else "it is a tombstone"
     given = list(expectation.values)

@@ -10,23 +10,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-import pyarrow as pa
-
 from holdfast.errors import HoldfastError, InvalidTestCase
-from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.sql import compile_text
 from holdfast.sql.parse.text import Place
 from holdfast.testing.broker import BrokerEngine
-from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.cases import Case, Spec
 from holdfast.testing.compare import Difference, compare, has_words
 from holdfast.testing.engine import Engine
-from holdfast.testing.insertions import unmet
+from holdfast.testing.insertions import insertion_records, unmet
 from holdfast.testing.phases import Life, phases
 from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Emit, Insertion, NamedExpression, Topology
+from holdfast.types.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
@@ -66,18 +62,12 @@ class Result:
 class _Engine(Protocol):
     """Runs a Topology over the records of its topics."""
 
-    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
-        """The records of INSERT INTO … VALUES and their topics."""
-
-    def constants(self, values: Sequence[NamedExpression]) -> list[pa.Array]:
-        """Constants of a statement, one row each."""
-
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
         """Adds the queries' output; returns the records that were left out, and why."""
 
 
 class Runner:
-    """Runs cases: two at a time in one Spark session, or one after the other on a broker."""
+    """Runs cases: two at a time in this process, or one after the other on a broker."""
 
     def __init__(
         self,
@@ -87,7 +77,7 @@ class Runner:
         batch_records: int | None = None,
         broker: str | None = None,
     ) -> None:
-        """Spark starts with the first case that needs it.
+        """See the class.
 
         Args:
             batch_records: how many records a query processes at a time; None: all of a case.
@@ -97,7 +87,6 @@ class Runner:
         self._threads = threads
         self._batch_records = batch_records
         self._broker = broker
-        self._session: SmallSession | None = None
 
     def run(self, cases: Sequence[Case]) -> Iterator[Result]:
         """The results, in the order of the cases."""
@@ -105,21 +94,12 @@ class Runner:
             job = BrokerEngine(self._broker, self._emit)
             yield from (_run(case, job, on_broker=True) for case in cases)
             return
-        session = self._session = self._session or SmallSession(self._threads)
-        if any(case.rest is not None for case in cases):
-            session.start()  # it forks, which must not happen beside a server's threads
-        engine = Engine(session, self._emit, self._batch_records)
+        engine = Engine(self._emit, self._batch_records)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 yield from pool.map(lambda case: _run(case, engine), cases)
             finally:
                 pool.shutdown(cancel_futures=True)
-
-    def close(self) -> None:
-        """Ends Spark."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
 
 
 def _run(case: Case, engine: _Engine, *, on_broker: bool = False) -> Result:
@@ -214,7 +194,7 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
             topic, expected, topics.decoded(topic), exact=exact, now_is_zero=not case.inputs
         )
     ]
-    wrong = unmet(topology.expectations, topics, engine.constants)
+    wrong = unmet(topology.expectations, topics)
     if wrong:
         raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
     answers = judged_answers(case, topology, topics, life)
@@ -228,13 +208,13 @@ def _run_phases(
     """The final topics and state; records that a case lists come after all its statements."""
     in_order = not case.inputs and not case.outputs
     first, *later = phases(text, topology) if in_order else [topology]
-    topics, life = Topics(first, case.inputs, engine.inserted(first.insertions)), Life()
+    topics, life = Topics(first, case.inputs, insertion_records(first.insertions)), Life()
     left_out = engine.run(first, topics, life)
     known = len(first.insertions)
     for phase in later:
         topics.become(phase)
         life.begin(phase, topics.counts())
-        topics.write(engine.inserted(phase.insertions[known:]))
+        topics.write(insertion_records(phase.insertions[known:]))
         left_out += engine.run(phase, topics, life)
         known = len(phase.insertions)
     return topics, life, left_out

@@ -1,4 +1,4 @@
-"""An expression of a statement: made once by the planner, evaluated by one engine.
+"""An expression of a statement: made once by the planner, evaluated by DuckDB.
 
 While the planner renders an expression it knows the columns and functions in it.  It records them
 here, so that no other code searches the text.
@@ -11,21 +11,22 @@ from dataclasses import dataclass, replace
 
 from holdfast.types.schema import Column, SqlType
 
-__all__ = ["Expression", "NamedExpression", "canonical", "combined"]
+__all__ = ["Expression", "NamedExpression", "canonical", "combined", "in_duckdb"]
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A value for each row, in the SQL of one engine: Spark before the shuffle, DuckDB after it.
+    """A value for each row, as DuckDB's SQL.
 
     Attributes:
-        sql: the text for the engine.
+        sql: the text for DuckDB.
         type: the type of the value.
         columns: the columns that it reads, in the order of their first use.
         ref: the column, if the expression is just that column and needs no evaluation.
         functions: the Python functions that it calls, by their names in SQL.
         deterministic: whether each evaluation over a row gives the same value.
-        released: the text in the first release, if that text differed.
+        released: the text in the first release, if that text differed.  Spark SQL evaluated
+            expressions before the shuffle then.
     """
 
     sql: str
@@ -41,7 +42,7 @@ class Expression:
 
     @property
     def canonical(self) -> str:
-        """The text for fingerprints and facts, which a new text for an engine must not change."""
+        """The text for fingerprints and facts, which a new text for DuckDB must not change."""
         return self.released or self.sql
 
     def mapped(
@@ -49,6 +50,7 @@ class Expression:
         render: Callable[[str], str],
         sql_type: SqlType | None = None,
         reads: Iterable[str] = (),
+        released: Callable[[str], str] | None = None,
     ) -> Expression:
         """This expression within a larger text.
 
@@ -56,14 +58,16 @@ class Expression:
             render: makes the larger text from this expression's text.
             sql_type: the type of the result; None: the same type.
             reads: further columns that `render` adds.
+            released: makes the larger text of the first release; None: as `render` does.
         """
+        sql, before = render(self.sql), (released or render)(self.canonical)
         return replace(
             self,
-            sql=render(self.sql),
+            sql=sql,
             type=sql_type or self.type,
             columns=tuple(dict.fromkeys((*self.columns, *reads))),
             ref=None,
-            released=self.released and render(self.released),
+            released="" if before == sql else before,
         )
 
 
@@ -104,3 +108,8 @@ def combined(parts: Sequence[Expression], sql: str, sql_type: SqlType) -> Expres
         functions=tuple(dict.fromkeys(f for part in parts for f in part.functions)),
         deterministic=all(part.deterministic for part in parts),
     )
+
+
+def in_duckdb(name: str) -> str:
+    """The name of a source's column in DuckDB, which does not tell upper from lower case."""
+    return name if name == name.upper() else f"{name} {name.encode().hex()}"

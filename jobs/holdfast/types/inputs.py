@@ -1,4 +1,4 @@
-"""The inputs of a step with state: its sources up to the shuffle, as Spark SQL."""
+"""The inputs of a step with state: its sources up to the shuffle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True)
 class Input:
-    """One source of a step with state, up to the shuffle; all of it is Spark SQL.
+    """One source of a step with state, up to the shuffle.
 
     Attributes:
         keys: the shuffle key (join key, primary key); a null part drops a stream's record.

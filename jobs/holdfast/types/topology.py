@@ -289,8 +289,13 @@ class Query:
         """The inputs of a step that sees rows, by side; none of an aggregate or a projection."""
         return () if isinstance(self.step, AggregateStep | ProjectStep) else self.step.inputs
 
+    @property
+    def read_once(self) -> bool:
+        """Whether all inputs read the same records: a self-join reads its topic once."""
+        return len(self.inputs) > 1 and len(set(self.sources)) == 1
+
     def over_records(self, side: int = 0) -> tuple[Expression, ...]:
-        """The expressions that Spark evaluates over the records of a source."""
+        """The expressions over the records of a source."""
         if not isinstance(self.step, AggregateStep | ProjectStep):
             return self.step.inputs[side].expressions
         return (*(() if self.filter is None else (self.filter,)), *self.step.expressions)

@@ -61,7 +61,6 @@ def command(
 
         fill_peers(fill_peer_token)
 
-    from holdfast.ingest.source import KafkaDataSource
     from holdfast.runtime.job import run
     from holdfast.runtime.jvm.class_training import start_making
     from holdfast.runtime.jvm.session import is_local
@@ -69,9 +68,4 @@ def command(
     if is_local(job.settings):
         start_making()
 
-    run(
-        job.topology,
-        job.settings,
-        data_source=KafkaDataSource,
-        stop_when_caught_up=until_caught_up,
-    )
+    run(job.topology, job.settings, stop_when_caught_up=until_caught_up)

@@ -77,18 +77,15 @@ def command(
         raise InvalidTestCase(f"No case has {text!r} in its name or its file's.")
     console, results = Console(stderr=as_json), list[Result]()
     runner = Runner(Emit(emit), batch_records=batch_records, broker=broker)
-    try:
-        with record_bar("cases", len(cases)) as done:
-            for result in runner.run(cases):
-                results.append(result)
-                done(1)
-                bad = result.outcome in (Outcome.FAILED, Outcome.ERROR)
-                if bad and not as_json:
-                    show(result, console)
-                if bad and exitfirst:
-                    break
-    finally:
-        runner.close()
+    with record_bar("cases", len(cases)) as done:
+        for result in runner.run(cases):
+            results.append(result)
+            done(1)
+            bad = result.outcome in (Outcome.FAILED, Outcome.ERROR)
+            if bad and not as_json:
+                show(result, console)
+            if bad and exitfirst:
+                break
     if junit_file is not None:
         junit(results, junit_file)
     if as_json:

@@ -1,9 +1,8 @@
-"""Class data archives of Spark's processes (JEP 350): processes start in half the time.
+"""The class data archive of Spark's processes (JEP 350): they start in half the time.
 
-They are in the user's cache folder, for one Java and one PySpark; `class_training` makes them once.
-There is one archive per role, except that the driver and the executors of packed jobs share one, so
-that its read-only pages are in memory once.  With Spark SQL sharing would cost executors more than
-it saves.  Java ignores an archive that does not fit or is missing.
+It is in the user's cache folder, for one Java and one PySpark; `class_training` makes it once.
+Driver and executors share it, so that its read-only pages are in memory once.  Java ignores an
+archive that does not fit or is missing.
 """
 
 from __future__ import annotations
@@ -11,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
 import pyspark
 
-__all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
+__all__ = ["ARCHIVE", "archive_folder", "archive_options", "unwanted"]
 
-_SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": archives are neither used nor made
-_FORMAT = 9  # a new number rebuilds all archives
+ARCHIVE = "spark.jsa"  # its name in the folder
+
+_SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": the archive is neither used nor made
+_FORMAT = 10  # a new number makes the archive anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # An archive that is mapped to the address it was made for shares its pages between processes.
 # Newer Javas relocate it by default (JDK-8294323), which writes to each page.
@@ -29,23 +29,9 @@ _AS_MADE = (
 )
 
 
-class Role(StrEnum):
-    """The kinds of Spark's processes; each loads different classes."""
-
-    DRIVER = "driver"
-    EXECUTOR = "executor"
-    PACKED_DRIVER = "packed-driver"  # no Spark SQL: half the classes, half the memory
-    PACKED_EXECUTOR = "packed-executor"
-
-    @property
-    def archive(self) -> str:
-        """The file name of the role's archive."""
-        return "packed.jsa" if self.startswith("packed") else f"{self}.jsa"
-
-
 @cache
 def archive_folder() -> Path | None:
-    """The folder for archives of this Java and PySpark, made or not; None without a Java."""
+    """The folder for the archive of this Java and PySpark, made or not; None without a Java."""
     java = _java()
     if java is None:
         return None
@@ -57,22 +43,17 @@ def archive_folder() -> Path | None:
     return root / "holdfast" / f"classes-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
 
-def archive_options(role: Role) -> str:
-    """Java options with which a process of that role uses its archive; empty without one."""
+def archive_options() -> str:
+    """Java options with which a process uses the archive; empty without one."""
     folder = archive_folder()
     if folder is None or unwanted():
         return ""
-    archive = folder / role.archive
+    archive = folder / ARCHIVE
     return f"-XX:SharedArchiveFile={archive} {_AS_MADE} {_QUIET}" if archive.is_file() else ""
 
 
-def has_archives() -> bool:
-    """Whether there is an archive for each role."""
-    return all(archive_options(role) for role in Role)
-
-
 def unwanted() -> bool:
-    """Whether the user has switched archives off."""
+    """Whether the user has switched the archive off."""
     return os.environ.get(_SWITCH) == "off"
 
 

@@ -1,7 +1,7 @@
 """The class path of a local job: only the jars it needs, because a JVM keeps each jar's index.
 
 A search for a class or service that no jar has opens all jars, so that a JVM with all 279 holds
-17 MB of names.  Jars are excluded by name: unknown jars stay.
+17 MB of names.  Jars are excluded by name: unknown jars stay.  Spark SQL is not on it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["NEVER", "class_path", "launchers_path"]
+__all__ = ["NEVER", "class_path"]
 
 # Spark's own state store, Hive, machine learning, graphs, the shells, Connect, other systems (the
 # jars that slim.sh removes from the image), and Kubernetes.  A component is excluded as a whole:
@@ -39,25 +39,14 @@ _SQL = (
 
 
 @cache
-def class_path(*, sql: bool) -> str:
+def class_path() -> str:
     """The class path, jar by jar, without the jars that no job needs.
 
-    A class archive is valid for the jars it was made with, in their order, and for more jars after
-    them; so Spark SQL's come last.
-
-    Args:
-        sql: with Spark SQL.
+    A class archive is valid for the jars it was made with, in their order.
     """
     first, jars = _slf4j(), _package().glob("*.jar")
-    others = sorted(jar for jar in jars if jar not in first and not _is(jar, NEVER))
-    core = [jar for jar in others if not _is(jar, _SQL)]
-    rest = [jar for jar in others if _is(jar, _SQL)] if sql else []
-    return ":".join(map(str, [*first, *core, *rest]))
-
-
-def launchers_path() -> str:
-    """The launcher's class path, for the archives of `holdfast test` and of other drivers."""
-    return ":".join([*map(str, _slf4j()), f"{_package()}/*"])
+    others = (jar for jar in jars if jar not in first and not _is(jar, (*NEVER, *_SQL)))
+    return ":".join(map(str, [*first, *sorted(others)]))
 
 
 def _slf4j() -> list[Path]:

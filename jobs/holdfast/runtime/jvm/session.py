@@ -1,4 +1,4 @@
-"""Spark for a job, local or under spark-submit: its context, and Spark SQL if needed."""
+"""Spark for a job, local or under spark-submit: its context."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pyspark
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.jvm.class_archive import Role, archive_options
-from holdfast.runtime.jvm.class_path import class_path, launchers_path
+from holdfast.runtime.jvm.class_archive import archive_options
+from holdfast.runtime.jvm.class_path import class_path
 from holdfast.runtime.jvm.sockets import remove_dead, socket_folder
-from holdfast.runtime.jvm.spark_internals import no_installed_sources, with_secret
+from holdfast.runtime.jvm.spark_internals import with_secret
 
-__all__ = ["is_local", "prepare_local", "spark_context", "sql_session"]
+__all__ = ["is_local", "prepare_local", "spark_context"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
     # Executors talk to their Python workers over Unix sockets: over TCP every task waits 40 ms for
-    # a delayed acknowledgement.  Not the driver: its read planner closes such a socket too early.
+    # a delayed acknowledgement.
     "spark.executorEnv.PYSPARK_UDS_MODE": "true",
     # The memory of a batch returns to the system, except what the next columns need: fresh pages
     # for each column took a tenth of the workers' time.
@@ -37,21 +36,6 @@ _FIXED = {
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's location counts
     "spark.speculation": "false",
-    "spark.sql.adaptive.enabled": "false",  # the number of state partitions is fixed
-    "spark.sql.ansi.enabled": "false",  # an expression that fails is NULL, as in ksqlDB
-    "spark.sql.caseSensitive": "true",  # names are resolved by the planner
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a duplicate key must not fail the job
-    "spark.sql.session.timeZone": "UTC",
-    # Spark's checkpoint is scratch (ADR 2).  By default each of its files has two checksum files,
-    # and each write starts half a dozen processes (readlink, chmod).
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
-    "spark.sql.streaming.metricsEnabled": "true",
-    "spark.sql.streaming.pollingDelay": "20ms",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.shuffle.partitions": "8",
     "spark.task.maxFailures": "8",
     "spark.ui.enabled": "false",
     # Spark keeps these for its UI even if it is off; the default is 1,000 jobs and 100,000 tasks.
@@ -95,23 +79,14 @@ _NO_EXECUTORS = "-Dspark.executor.instances=0"
 _SMALL_HEAP = "-XX:+UseSerialGC"
 # Otherwise the process keeps the compilers' memory of Spark's start (JDK-8293114; Java 17.0.9).
 _GIVES_BACK = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=10000"
-_ROOM_FOR_ROWS = "-Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-# Without rows a JVM is mostly idle threads: each of Spark's pools that clean up after batches has
-# a hundred.  Java reserves 80 KB of each stack for native code, and 40 KB are enough; netty
+# The rows are Python's; a JVM is mostly idle threads: each of Spark's pools that clean up after
+# batches has a hundred.  Java reserves 80 KB of each stack for native code, and 40 KB are enough; netty
 # allocates buffers in chunks of 4 MB, while messages need little; and methods that are called 200
 # to 400 times need not be compiled.
 _NO_ROWS = (
     "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"
 )
-# Spark pools idle Python workers by environment, and only this variable differs between Spark SQL's
-# workers and the RDD workers, which keep state.  Where a task may need both, two workers of an
-# executor would otherwise compete for its volume and stores.  Without Spark SQL one worker both
-# reads and keeps state: one process and 150 MB less.
-_SPARK_SQL_ITS_OWN_WORKERS = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
-# Packed batches have one state task per executor, and all executors are free when it starts: Spark
-# would only wait for a lost executor, or for one that reads more slowly than others.
-_PACKED_WAIT_MS = 300
 # A task's outermost method runs once per task; compiling it took 10 MB after 400 tasks.
 _NOT_COMPILED = "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,*TaskRunner.run"
 # In a JVM that only plans, schedules or moves bytes the second compiler just takes CPU.
@@ -119,18 +94,13 @@ _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
 def spark_context(
-    settings: Settings,
-    archive: Callable[[Role], str] = archive_options,
-    *,
-    packed: bool = False,
-    sql: bool = True,
+    settings: Settings, archive: Callable[[], tuple[str, str]] | None = None
 ) -> SparkContext:
     """Starts (or joins) Spark; a local one has a JVM for the driver and one per executor.
 
     Args:
-        archive: Java options for a role's class archive of a local job (an image has its own).
-        packed: all batches are packed, none goes through Spark SQL (`tasks.pack.packing`).
-        sql: an `sql_session` will be opened for something else, in the driver or in executors.
+        archive: Java options for the class archive of a local job's driver and executors (an image
+            has its own); None: those of this machine's archive.
     """
     local = is_local(settings)
     if local:
@@ -145,47 +115,36 @@ def spark_context(
     conf = SparkConf().setMaster(master).setAppName(settings.application_id)
     conf.setAll(list(fixed.items()))
     requested = _NO_EXECUTORS if on_kubernetes else ""
-    wait_ms = placement.locality_wait_ms
-    if packed:
-        wait_ms = min(wait_ms, _PACKED_WAIT_MS)
-    drivers = archive(Role.PACKED_DRIVER if packed else Role.DRIVER) if local else ""
-    executors = archive(Role.PACKED_EXECUTOR if packed else Role.EXECUTOR) if local else ""
+    drivers, executors = (archive or _same_archive)() if local else ("", "")
     chosen = {
-        "spark.locality.wait": f"{wait_ms}ms",
+        "spark.locality.wait": f"{placement.locality_wait_ms}ms",
         "spark.executor.memory": f"{memory}m",
         "spark.driver.memory": f"{placement.driver_memory_mb}m",
         "spark.deploy.maxExecutorRetries": "-1",
-        _SPARK_SQL_ITS_OWN_WORKERS: str(not packed).lower(),
-        "spark.driver.extraJavaOptions": _java_options(packed, _ONE_COMPILER, requested, drivers),
-        "spark.executor.extraJavaOptions": _java_options(
-            packed, _NOT_COMPILED, _ONE_COMPILER if packed else "", executors
-        ),
+        "spark.driver.extraJavaOptions": _java_options(requested, drivers),
+        "spark.executor.extraJavaOptions": _java_options(_NOT_COMPILED, executors),
     }
     if local:
         scratch = chosen["spark.local.dir"] = str(Path(settings.home, "spark", "tmp").resolve())
         if (sockets := socket_folder(Path(scratch))) is not None:
             remove_dead(sockets)
             chosen["spark.python.unix.domain.socket.dir"] = str(sockets)
-        jars = class_path(sql=sql or not packed)
-        chosen["spark.driver.extraClassPath"] = jars if packed else launchers_path()
-        chosen["spark.executor.extraClassPath"] = jars
+        chosen["spark.driver.extraClassPath"] = class_path()
+        chosen["spark.executor.extraClassPath"] = class_path()
     conf.setAll(list(chosen.items()))
     if local:
         with_secret(conf)
     return SparkContext.getOrCreate(conf)
 
 
-def sql_session(context: SparkContext) -> SparkSession:
-    """A Spark SQL session, for queries whose rows pass through it; loads 4,000 more classes."""
-    session = SparkSession.builder.config(conf=context.getConf()).getOrCreate()
-    no_installed_sources(session)
-    return session
+def _same_archive() -> tuple[str, str]:
+    return archive_options(), archive_options()
 
 
-def _java_options(packed: bool, *more: str) -> str:
+def _java_options(*more: str) -> str:
     log4j = files("holdfast.runtime.jvm") / "log4j2.properties"
-    heap = f"{_SMALL_HEAP} {_GIVES_BACK} {_NO_ROWS if packed else _ROOM_FOR_ROWS}"
-    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", heap, *filter(None, more)])
+    always = f"{_SMALL_HEAP} {_GIVES_BACK} {_NO_ROWS} {_ONE_COMPILER}"
+    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", always, *filter(None, more)])
 
 
 def is_local(settings: Settings) -> bool:

@@ -22,20 +22,16 @@ from pyspark.serializers import (
     NoOpSerializer,
     SpecialLengths,
 )
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 from pyspark.util import _load_from_socket
 
 __all__ = [
     "Executor",
-    "activate",
     "executors",
     "located",
-    "no_installed_sources",
     "no_numpy_to_java",
     "on_owners",
     "on_state_workers",
-    "payload",
     "shuffled",
     "with_secret",
 ]
@@ -139,22 +135,6 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
     return RDD(_to_python(jvm, java_rdd), context, _PICKLED)
 
 
-def activate(session: SparkSession) -> None:
-    """Makes the session active in this thread, so that its properties apply to plans made here."""
-    jvm: Any = session.sparkContext._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
-
-
-def payload(frame: DataFrame) -> RDD[bytes]:
-    """The frame as Arrow IPC record batches without schema, none or several per partition.
-
-    The bytes are passed on as they are.  In a collection Java would pickle them, turning every byte
-    into text for Python to decode, which was half the work of the executors' JVMs.
-    """
-    context: SparkContext = frame.sparkSession.sparkContext
-    return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
-
-
 def shuffled(rdd: RDD[Any], work: _Making, count: int) -> RDD[bytes]:
     """The byte arrays that `work` returns for the partitions, each moved to its named partition.
 
@@ -192,11 +172,6 @@ def on_owners(
     """
     places = located(payloads.context, locations)
     count = payloads.getNumPartitions()
-    if count != len(locations):
-        # Spark plans a frame it knows to be empty (`WHERE FALSE`) with fewer partitions.
-        if payloads.take(1):
-            raise AssertionError("a payload that is not empty has a partition for each location")
-        return on_state_workers(places, partial(_without_payload, work), partitions)
     parts: RDD[bytes] = RDD(places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
     return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
@@ -204,11 +179,6 @@ def on_owners(
 
 def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> Iterable[Any]:
     return work(index // step, list(parts))
-
-
-def _without_payload(work: _Work, index: int, places: Iterable[int]) -> Iterable[Any]:
-    list(places)  # Spark does not reuse a worker that leaves some of its input
-    return work(index, [])
 
 
 def on_state_workers(
@@ -223,18 +193,6 @@ def on_state_workers(
     socket = jvm.PythonRDD.runJob(_scala_context(context), java_rdd, list(partitions))
     with _load_from_socket(socket, mapped._jrdd_deserializer) as answers:
         return list(answers)
-
-
-def no_installed_sources(session: SparkSession) -> None:
-    """Keeps Spark from searching installed packages for data sources: ours is registered.
-
-    It would start a separate Python process for that, before the first one is registered.
-    """
-    jvm: Any = session.sparkContext._jvm
-    package = jvm.org.apache.spark.sql.execution.datasources
-    manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
-    none = jvm.scala.collection.immutable.HashMap()
-    getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
 
 
 def no_numpy_to_java() -> None:

@@ -28,8 +28,8 @@ class Turn:
     ) -> Iterator[bool]:
         """Waits for the lock; False if the job stops, or `unwanted` becomes true, meanwhile.
 
-        Spark ends a stream only after its batch has returned: a batch that kept waiting for the
-        lock would keep the job from ever stopping.
+        A stream ends only after its batch has returned: a batch that kept waiting for the lock
+        would keep the job from ever stopping.
 
         Args:
             beat: called repeatedly while another batch holds the lock, and once it is taken.

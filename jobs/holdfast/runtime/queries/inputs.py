@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.queries.frames import used_columns
+from holdfast.ingest.used_columns import used_columns
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.topics import QueryTopics, dead_letters
-from holdfast.tasks.pack.packing import packs
-from holdfast.types.ids import Place, consumer_group
-from holdfast.types.ingest import IngestOptions, Packing
+from holdfast.types.ids import consumer_group
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query
 
 __all__ = ["Inputs", "inputs_of"]
@@ -38,42 +37,20 @@ class Inputs:
         """The source topics, each once: a self-join has one topic on both sides."""
         return tuple(dict.fromkeys(source.topic for source in self.query.sources))
 
-    @property
-    def packed(self) -> bool:
-        """Whether the query's batches are packed, without Spark SQL."""
-        return packs(self.query)
+    def options(self) -> IngestOptions:
+        """The read options of all inputs, read as one; a self-join reads its records once."""
+        sides = (0,) if self.query.read_once else range(len(self.query.sources))
+        first, *others = map(self._side, sides)
+        return replace(first, others=tuple(others))
 
-    def options(
-        self, start: Mapping[Place, int], end: Mapping[Place, int] | None = None
-    ) -> IngestOptions:
-        """The read options of all inputs, read as one.
-
-        Args:
-            start: first offsets; other topic partitions begin as the settings say.
-            end: end offsets, for a bounded read.
-        """
-        sides = range(len(self.query.sources))
-        first, *others = (self._side(side, start, end) for side in sides)
-        if others and all(each.source == first.source for each in others):
-            # A self-join reads its records once, and `read_frame` gives them to every side.
-            wanted = {name for each in (first, *others) for name in each.columns}
-            named = (c.name for c in first.source.readable)
-            return replace(first, columns=tuple(n for n in named if n in wanted))
-        packing = Packing(self.query, self.settings.state.partitions) if self.packed else None
-        return replace(first, others=tuple(others), packing=packing)
-
-    def _side(
-        self, side: int, start: Mapping[Place, int], end: Mapping[Place, int] | None
-    ) -> IngestOptions:
+    def _side(self, side: int) -> IngestOptions:
         settings = self.settings
         ingest, source = settings.ingest, self.query.sources[side]
         return IngestOptions(
             source=source,
             kafka=settings.client(),
             columns=used_columns(self.query, side),
-            start=_of(source.topic, start),
-            end=None if end is None else _of(source.topic, end),
-            auto_offset_reset=ingest.auto_offset_reset,
+            query=self.query,
             max_offsets_per_trigger=ingest.max_offsets_per_trigger,
             # With an interval the time between two batches is not the duration of one.
             batch_target_ms=0 if ingest.trigger_interval_ms else ingest.batch_target_ms,
@@ -92,7 +69,3 @@ def inputs_of(services: Services, query: Query, topics: QueryTopics) -> Inputs:
     """The inputs of a running job's query, as its readers get them."""
     progress_topic = topics.progress.name if topics.progress else ""
     return Inputs(query, services.settings, progress_topic, cuts=services.cutting.file_for(query))
-
-
-def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:
-    return {p: offset for (of, p), offset in offsets.items() if of == topic}

@@ -1,8 +1,8 @@
 """Restarts streams that ended because a broker was unavailable, in the same driver.
 
-Within a batch, the batch itself retries state tasks.  A stream ends by its source: Spark asks it
-for offsets and records, and treats every error as fatal.  A driver that ended with the stream
-would lose its executors and half a minute more.
+Within a batch, the batch itself retries state tasks.  An error while a batch is planned or read
+ends the stream.  A driver that ended with the stream would lose its executors and half a minute
+more.
 
 A stream whose batch did not fit the commit markers is restarted from them, too: another driver has
 committed (ADR 37).  If the other driver keeps running, one of the two has to give up.
@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.runtime.jvm.failures import from_spark
 from holdfast.runtime.queries.query_run import QueryRun
-from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.watching.health import Health
 
 __all__ = ["KeepGoing"]
@@ -78,7 +77,7 @@ class KeepGoing:
             except (PlanAgain, Retriable) as still:
                 cause = still
             else:
-                start_streams([run_], self._stop)
+                run_.stream()
                 self._health.serving()
                 return
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from holdfast.errors import HoldfastError, PlanAgain
-from holdfast.runtime.queries.feeds import Feed, Work
+from holdfast.runtime.queries.feeds import Feed
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import SourceState, StartPoint
@@ -39,7 +39,7 @@ class QueryRun(ABC):
     def __init__(self, services: Services, query: Query, topics: QueryTopics, feed: Feed) -> None:
         self.query = query
         self.failure: BaseException | None = None
-        self.streaming: Stream | None = None
+        self.streaming: Stream[tuple[OffsetRange, Planned]] | None = None
         self.done: dict[Place, int] = {}
         self.source_topics = feed.topics
         self.batch_id = 0
@@ -54,11 +54,6 @@ class QueryRun(ABC):
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the current batch
         self._gave_up_sink = False
-
-    @property
-    def packed(self) -> bool:
-        """Whether its rows bypass Spark SQL."""
-        return self._feed.packed
 
     @property
     def waits_for(self) -> str:
@@ -163,13 +158,6 @@ class QueryRun(ABC):
         committed = {t: admin.committed(self._group, t) for t in self.source_topics}
         return {(t, p): offset for t, found in committed.items() for p, offset in found.items()}
 
-    @abstractmethod
-    def rehearse(self) -> None:
-        """Lets Spark SQL load the classes of a first batch, if it needs any.
-
-        For a thread of its own while `prepare` waits for executors.
-        """
-
     # -- batches -----------------------------------------------------------------------------
 
     def stream(self) -> None:
@@ -185,17 +173,10 @@ class QueryRun(ABC):
         """Whether a batch without records emits results that were held back."""
         return False
 
-    def take(
-        self,
-        batch_id: int,
-        source: OffsetRange,
-        planned: Planned,
-        work: Work,
-        unwanted: Callable[[], bool],
-    ) -> None:
+    def take(self, source: OffsetRange, planned: Planned, unwanted: Callable[[], bool]) -> None:
         """Runs the next batch for all state partitions, unless `unwanted` when its turn comes."""
         batch = Batch(
-            batch_id,
+            self.batch_id,
             source,
             # Either all state partitions have a commit marker, or none has.
             beginners=frozenset() if self._marked else None,
@@ -204,14 +185,13 @@ class QueryRun(ABC):
         )
 
         def whole(batch: Batch) -> list[TaskReport]:
-            reports = work(batch)
+            reports = self._work(batch)
             self.done = {**self.done, **source.ends()}
-            self.batch_id = batch_id + 1
+            self.batch_id += 1
             self._marked |= self._marked_by(source)
             self._services.cutting.ended(self.query, planned.reached_ms)
             return reports
 
-        # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
             self._do(batch, whole, unwanted)
         except BaseException as error:
@@ -219,14 +199,23 @@ class QueryRun(ABC):
                 self.failure = error
             raise
 
-    def _do(self, batch: Batch, work: Work, unwanted: Callable[[], bool]) -> None:
+    def _work(self, batch: Batch) -> list[TaskReport]:
+        """Reads and processes a batch."""
+        return self._feed.work(batch)
+
+    def _do(
+        self,
+        batch: Batch,
+        work: Callable[[Batch], list[TaskReport]],
+        unwanted: Callable[[], bool],
+    ) -> None:
         """Runs a batch once it is this query's turn, unless it must not begin any more."""
         services = self._services
         began = time.perf_counter()
         beat = partial(services.health.beat, self.query.id)
         with services.turn.take(beat, unwanted) as ours, self._in_hand:
             if not ours or unwanted():
-                return  # of Spark's stream it counts as done; its checkpoint is scratch (ADR 2)
+                return
             reports = work(batch)
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)

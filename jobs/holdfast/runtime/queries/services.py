@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.cluster import Cluster
@@ -26,7 +25,6 @@ class Services:
     """The job's connections and settings, and the receiver of its batches' reports."""
 
     context: SparkContext
-    sql: Callable[[], SparkSession]
     settings: Settings
     admin: Admin
     cluster: Cluster

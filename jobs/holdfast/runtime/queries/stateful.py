@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from pyspark.sql import DataFrame
-
-from holdfast.runtime.queries.feeds import Feed, PackedFeed, SqlFeed, Work
+from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
 from holdfast.runtime.queries.levelling import pieces
-from holdfast.runtime.queries.micro_batch import open_stores, run_stateful
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.shuffled_batch import open_stores, run_shuffled
 from holdfast.runtime.queries.start import Level, StartPoint, start_point
 from holdfast.runtime.topics import QueryTopics
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
@@ -39,21 +36,14 @@ class StatefulQuery(QueryRun):
             topics.sink.partitions,
             services.state_dir,
         )
-        inputs = inputs_of(services, query, topics)
-        feed: Feed
-        if inputs.packed:
-            feed = PackedFeed(services, inputs, self._plan)
-        else:
-            feed = SqlFeed(services, inputs, self._through_sql)
+        interval_ms = services.settings.ingest.trigger_interval_ms
+        feed = Feed(inputs_of(services, query, topics), self._process, interval_ms)
         super().__init__(services, query, topics, feed)
         self._known: dict[int, TaskReport] = {}
 
-    def _through_sql(self, frame: DataFrame, batch: Batch) -> list[TaskReport]:
-        return run_stateful(frame, self._plan, batch, self._services.cluster)
-
-    def rehearse(self) -> None:
-        """See `Feed.rehearse`."""
-        self._feed.rehearse(self._plan)
+    def _process(self, read: Read, batch: Batch) -> list[TaskReport]:
+        services = self._services
+        return run_shuffled(services.context, read, self._plan, batch, services.cluster)
 
     @property
     def held_back(self) -> bool:
@@ -92,7 +82,6 @@ class StatefulQuery(QueryRun):
         _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
         beginners = level.beginners
         for source, watermark_ms in pieces(level, self._feed.planner()):
-            work = self._with_others(self._noted(self._feed.work(source)))
             batch = Batch(
                 batch_id,
                 source,
@@ -101,35 +90,18 @@ class StatefulQuery(QueryRun):
                 self._replaced,
                 watermark_ms,
             )
-            self._do(batch, work, self._hold.is_set)
+            self._do(batch, self._with_others, self._hold.is_set)
             beginners = frozenset()
 
-    def take(
-        self,
-        batch_id: int,
-        source: OffsetRange,
-        planned: Planned,
-        work: Work,
-        unwanted: Callable[[], bool],
-    ) -> None:
-        super().take(batch_id, source, planned, self._noted(work), unwanted)
+    def _work(self, batch: Batch) -> list[TaskReport]:
+        reports = super()._work(batch)
+        self._known |= {r.partition: r for r in reports}
+        return reports
 
-    def _noted(self, work: Work) -> Work:
-        def noting(batch: Batch) -> list[TaskReport]:
-            reports = work(batch)
-            self._known |= {r.partition: r for r in reports}
-            return reports
-
-        return noting
-
-    def _with_others(self, work: Work) -> Work:
+    def _with_others(self, batch: Batch) -> list[TaskReport]:
         """Adds the reports of the state partitions that were level already and did nothing."""
-
-        def completing(batch: Batch) -> list[TaskReport]:
-            new = {r.partition: r for r in work(batch)}
-            return [new.get(p) or _idle(r) for p, r in sorted(self._known.items())]
-
-        return completing
+        new = {r.partition: r for r in self._work(batch)}
+        return [new.get(p) or _idle(r) for p, r in sorted(self._known.items())]
 
     def _marked_by(self, source: OffsetRange) -> set[Place]:
         return set(source)

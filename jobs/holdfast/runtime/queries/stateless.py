@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
-
-from holdfast.runtime.queries.feeds import SqlFeed
+from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
-from holdfast.runtime.queries.micro_batch import run_project
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.start import SourceState, StartPoint, stream_start
+from holdfast.runtime.queries.unshuffled_batch import run_unshuffled
 from holdfast.runtime.topics import QueryTopics
 from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_progress
@@ -36,14 +34,13 @@ class StatelessQuery(QueryRun):
             progress.name,
             progress.partitions,
         )
-        feed = SqlFeed(services, inputs_of(services, query, topics), self._project)
+        interval_ms = services.settings.ingest.trigger_interval_ms
+        feed = Feed(inputs_of(services, query, topics), self._process, interval_ms)
         super().__init__(services, query, topics, feed)
 
-    def _project(self, frame: DataFrame, batch: Batch) -> list[TaskReport]:
-        return run_project(frame, self._plan, batch, self._services.cluster)
-
-    def rehearse(self) -> None:
-        """Does nothing: only a plan with a shuffle takes long to load."""
+    def _process(self, read: Read, batch: Batch) -> list[TaskReport]:
+        services = self._services
+        return run_unshuffled(services.context, read, self._plan, batch, services.cluster)
 
     def _find_start(self) -> StartPoint:
         group = self._group_offsets()  # before the markers, as `StatefulQuery` does

@@ -1,89 +1,20 @@
-"""The stream of a query's batches: Spark's streaming query, or a thread of ours.
-
-Batches whose rows Spark SQL reads come from Structured Streaming.  Spark SQL reads nothing of a
-packed batch (ADR 29), so Structured Streaming would only be an expensive clock (ADR 30).
-"""
+"""The stream of a query's batches: a thread that plans and runs one after the other (ADR 30)."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from pyspark.errors import PySparkException
-from pyspark.sql.streaming.query import StreamingQuery
-
-__all__ = ["PlannedStream", "SparkStream", "Stream"]
+__all__ = ["Stream"]
 
 _POLL_S = 0.02
 _END_S = 1.0  # planning takes milliseconds, unless no broker answers
-_TOO_LATE = "Python worker failed to connect back"
 _Planned = TypeVar("_Planned")
 
 
-class Stream(Protocol):
-    """The batches of one query."""
-
-    @property
-    def active(self) -> bool:
-        """Whether the stream is running."""
-
-    @property
-    def starting(self) -> bool:
-        """Whether the stream has not asked for its first batch yet."""
-
-    @property
-    def idle(self) -> bool:
-        """Whether the stream waits because there is no new data."""
-
-    @property
-    def too_late(self) -> bool:
-        """Whether the stream ended because the machine was too slow to start it."""
-
-    def error(self) -> BaseException | None:
-        """The error that ended the stream; None while it runs, or if it was stopped."""
-
-    def stop(self) -> None:
-        """Lets no further batch begin."""
-
-
-class SparkStream:
-    """A Spark streaming query."""
-
-    def __init__(self, query: StreamingQuery) -> None:
-        self._query = query
-
-    @property
-    def active(self) -> bool:
-        return self._query.isActive
-
-    @property
-    def starting(self) -> bool:
-        return self.active and self._message().startswith("Initializing")
-
-    @property
-    def idle(self) -> bool:
-        # Only the status shows it: Spark reports no progress for a trigger without data.
-        return self._message().startswith("Waiting")
-
-    @property
-    def too_late(self) -> bool:
-        return not self.active and _TOO_LATE in str(self.error())
-
-    def error(self) -> BaseException | None:
-        return None if self.active else self._query.exception()
-
-    def stop(self) -> None:
-        with suppress(PySparkException):
-            self._query.stop()
-
-    def _message(self) -> str:
-        return str(self._query.status["message"])
-
-
-class PlannedStream(Generic[_Planned]):
+class Stream(Generic[_Planned]):
     """Owns a thread that plans and runs batches.
 
     Args:
@@ -110,21 +41,16 @@ class PlannedStream(Generic[_Planned]):
 
     @property
     def active(self) -> bool:
+        """Whether the stream is running."""
         return self._thread.is_alive()
 
     @property
-    def starting(self) -> bool:
-        return False
-
-    @property
     def idle(self) -> bool:
+        """Whether the stream waits because there is no new data."""
         return self._idle
 
-    @property
-    def too_late(self) -> bool:
-        return False
-
     def error(self) -> BaseException | None:
+        """The error that ended the stream; None while it runs, or if it was stopped."""
         return None if self.active else self._error
 
     def stop(self) -> None:

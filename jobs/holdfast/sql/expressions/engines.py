@@ -47,6 +47,10 @@ class Engine(ABC):
         """A column of the rows under its own name."""
         return NamedExpression(column.name, self.column(column))
 
+    def zoneless(self, sql: str, sql_type: SqlType) -> str:
+        """A column's value; DuckDB's timestamps lose their zone, and mean UTC."""
+        return sql
+
     @abstractmethod
     def string(self, value: str) -> str:
         """A string literal."""
@@ -82,6 +86,10 @@ class Engine(ABC):
     @abstractmethod
     def field(self, struct: str, name: str) -> str:
         """A struct's field."""
+
+    @abstractmethod
+    def header(self, headers: str, key: str) -> str:
+        """The value of the last record header with that key; NULL without one."""
 
     @abstractmethod
     def like(self, value: str, pattern: str, escape: str | None) -> str:
@@ -217,6 +225,10 @@ class _Spark(Engine):
     def field(self, struct: str, name: str) -> str:
         return f"{struct}.{self.quote(name)}"
 
+    def header(self, headers: str, key: str) -> str:
+        found = f"filter({headers}, h -> h.`KEY` = {self.string(key)})"
+        return f"try_element_at({found}, -1).`VALUE`"
+
     def like(self, value: str, pattern: str, escape: str | None) -> str:
         if escape is not None:
             return f"({value} LIKE {pattern} ESCAPE {self.string(escape)})"
@@ -282,6 +294,9 @@ class _Spark(Engine):
 class _DuckDb(Engine):
     name = "DuckDB"
 
+    def zoneless(self, sql: str, sql_type: SqlType) -> str:
+        return f"make_timestamp(epoch_us({sql}))" if sql_type.base is Base.TIMESTAMP else sql
+
     def quote(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
 
@@ -320,6 +335,10 @@ class _DuckDb(Engine):
 
     def field(self, struct: str, name: str) -> str:
         return f"struct_extract({struct}, {self.string(name)})"
+
+    def header(self, headers: str, key: str) -> str:
+        found = f'list_filter({headers}, lambda h: h."KEY" = {self.string(key)})'
+        return f"struct_extract(list_extract({found}, -1), 'VALUE')"
 
     def like(self, value: str, pattern: str, escape: str | None) -> str:
         end = "" if escape is None else f" ESCAPE {self.string(escape)}"

@@ -1,8 +1,9 @@
-"""Scopes: names over a relation's columns, and over keys and aggregates (DuckDB)."""
+"""Scopes: names over a relation's columns, and over keys and aggregates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -18,7 +19,7 @@ from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, Relation
 from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BIGINT, Base, Column
+from holdfast.types.schema import BIGINT, Column
 from holdfast.types.topology import AggregateCall
 
 __all__ = [
@@ -68,7 +69,13 @@ class Functions:
 
 
 class RelationScope(Scope):
-    """The columns of a relation.  Spark SQL reads its source, DuckDB the rows of a join."""
+    """The columns of a relation: as its source has them, or as the rows of a join have them.
+
+    Args:
+        clause: the place of the expressions, for messages.
+        joined: the columns are those of a join's rows.
+        windowed: the query aggregates in windows, whose bounds are not known here yet.
+    """
 
     def __init__(
         self,
@@ -76,20 +83,30 @@ class RelationScope(Scope):
         relation: Relation,
         functions: Functions,
         clause: str,
-        engine: Engine = SPARK,
         *,
+        joined: bool = False,
         windowed: bool = False,
     ) -> None:
         self._script = script
         self._relation = relation
         self._functions = functions
         self._clause = clause
-        self._engine = engine
+        self._joined = joined
         self._windowed = windowed
+        self._engine = DUCKDB
 
     @property
     def place(self) -> str:
-        return "before the aggregation" if self._engine is SPARK else "after the join"
+        return "after the join" if self._joined else "before the aggregation"
+
+    @property
+    def first_engine(self) -> Engine:
+        return DUCKDB if self._joined else SPARK
+
+    def in_engine(self, engine: Engine) -> RelationScope:
+        found = copy(self)
+        found._engine = engine
+        return found
 
     def function_names(self) -> Sequence[str]:
         return self._functions.names()
@@ -122,13 +139,13 @@ class RelationScope(Scope):
         return self.typed(found[0])
 
     def typed(self, field: Field) -> Typed:
-        """A column of the relation, for the scope's engine."""
-        if self._engine is DUCKDB:
+        """A column of the relation."""
+        if self._joined:
             return _read(field.column, event_time=field.event_time)
-        read = field.spark
+        read = field.read
         return Typed(
             field.column.type,
-            read.sql,
+            read.sql if self._engine is DUCKDB else read.canonical,
             ref=read.ref,
             event_time=field.event_time,
             columns=read.columns,
@@ -168,20 +185,17 @@ def relation_translator(
     relation: Relation,
     functions: Functions,
     clause: str,
-    engine: Engine = SPARK,
     *,
+    joined: bool = False,
     windowed: bool = False,
 ) -> Translator:
-    """A translator over a relation's columns; `clause` names the place in messages.
-
-    `windowed`: the query aggregates in windows, whose bounds are not known here yet.
-    """
-    scope = RelationScope(script, relation, functions, clause, engine, windowed=windowed)
-    return Translator(script, engine, scope)
+    """A translator over a relation's columns; see `RelationScope`."""
+    scope = RelationScope(script, relation, functions, clause, joined=joined, windowed=windowed)
+    return Translator(script, scope)
 
 
 class AggregateScope(Scope):
-    """Keys, aggregates and window bounds, for DuckDB.  Collects the aggregate calls it meets.
+    """Keys, aggregates and window bounds.  Collects the aggregate calls it meets.
 
     `clause` is where the expression stands, SELECT or HAVING: window bounds are for SELECT only.
     `ungrouped` tells whether it met a column that is neither grouped nor aggregated.
@@ -351,10 +365,7 @@ def _names_window(node: exp.Expr) -> bool:
 
 
 def _read(column: Column, *, event_time: bool = False) -> Typed:
-    """A column in DuckDB; timestamps become zone-less ones that mean UTC."""
-    name, text = column.name, DUCKDB.quote(column.name)
-    if column.type.base is Base.TIMESTAMP:
-        text = f"make_timestamp(epoch_us({text}))"
+    name, text = column.name, DUCKDB.zoneless(DUCKDB.quote(column.name), column.type)
     return Typed(column.type, text, ref=name, event_time=event_time, columns=(name,))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from holdfast.sql.expressions.engines import DUCKDB, Engine
 from holdfast.sql.expressions.typed import Typed
 
 __all__ = ["Scope", "call_name"]
@@ -39,6 +40,15 @@ class Scope(ABC):
     @abstractmethod
     def function_names(self) -> Sequence[str]:
         """Further function names for "did you mean"."""
+
+    @property
+    def first_engine(self) -> Engine:
+        """The engine that evaluated these expressions in the first release."""
+        return DUCKDB
+
+    def in_engine(self, engine: Engine) -> Scope:
+        """The same scope, with the names as `engine` reads them."""
+        return self
 
     def is_parameter(self, name: str) -> bool:
         """Whether `name` is a lambda's parameter here."""

@@ -1,8 +1,9 @@
-"""Expressions → typed text for one engine.
+"""Expressions → typed text for DuckDB, and as the first release rendered it.
 
 The translator walks sqlglot's tree, types every node by ksqlDB's rules and renders it through an
 `Engine`.  What names mean is the `Scope`'s business: source columns before the shuffle, keys and
-aggregates after it.  Rendering is deterministic: the text is part of a query's fingerprint.
+aggregates after it.  DuckDB evaluates every text.  The text of the first release, which evaluated
+source columns in Spark SQL, is part of a query's fingerprint; so rendering is deterministic.
 
 Comparisons with NULL are false in ksqlDB, not NULL.  Where only truth counts (WHERE, HAVING,
 CASE WHEN: `condition`) that makes no difference and the plain operator is used; elsewhere, under
@@ -22,7 +23,7 @@ from holdfast.sql.expressions.casts import cast_sql, explain_cast
 from holdfast.sql.expressions.coercions import Coercions
 from holdfast.sql.expressions.comparisons import Comparisons
 from holdfast.sql.expressions.constructors import CONSTRUCTORS, Constructors
-from holdfast.sql.expressions.engines import Engine
+from holdfast.sql.expressions.engines import DUCKDB, Engine
 from holdfast.sql.expressions.literals import literal
 from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.scope import Scope, call_name
@@ -37,22 +38,23 @@ __all__ = ["Scope", "Translator", "call_name"]
 
 
 class Translator:
-    """Expressions of one scope, rendered for one engine.
+    """Expressions of one scope.
 
     `expression`, `coerced` and `condition` make what a plan holds; `translate` makes parts of it.
 
     Args:
         notes: is told what the text reads and calls.
+        engine: the dialect of the text.
         released: renders as first released; see `sql.released`.
     """
 
     def __init__(
         self,
         script: Script,
-        engine: Engine,
         scope: Scope,
         notes: Notes | None = None,
         *,
+        engine: Engine = DUCKDB,
         released: bool = False,
     ) -> None:
         self.script = script
@@ -83,7 +85,7 @@ class Translator:
 
     def inside(self, engine: Engine, scope: Scope) -> Translator:
         """A translator of a part of the same expression."""
-        return Translator(self.script, engine, scope, self.notes, released=self.released)
+        return Translator(self.script, scope, self.notes, engine=engine, released=self.released)
 
     def expression(self, node: exp.Expr) -> Expression | None:
         """The expression for a plan; None: it is NULL and has no type.
@@ -117,9 +119,10 @@ class Translator:
     def made(self, render: Callable[[Translator], Typed]) -> Expression | None:
         """The expression that `render` makes, with the columns and functions that were noted."""
         notes = Notes()
-        typed = render(Translator(self.script, self.engine, self.scope, notes))
+        typed = render(Translator(self.script, self.scope, notes))
         if typed.type is None:
             return None
+        moved = self.scope.first_engine is not DUCKDB
         return Expression(
             typed.sql,
             typed.type,
@@ -127,12 +130,14 @@ class Translator:
             ref=typed.ref,
             functions=tuple(notes.functions),
             deterministic=notes.deterministic,
-            released=self._released(render, typed.sql) if notes.changed else "",
+            released=self._released(render, typed.sql) if notes.changed or moved else "",
         )
 
     def _released(self, render: Callable[[Translator], Typed], now: str) -> str:
+        engine = self.scope.first_engine
+        scope = self.scope.in_engine(engine)
         try:
-            before = render(Translator(self.script, self.engine, self.scope, released=True)).sql
+            before = render(Translator(self.script, scope, engine=engine, released=True)).sql
         except (InvalidStatement, Unsupported):
             return ""  # it was refused then
         return "" if before == now else before

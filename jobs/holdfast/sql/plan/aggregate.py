@@ -109,7 +109,7 @@ class _Planner:
         scope = AggregateScope(
             self._script, self._before, keys, self._context.functions, self._bounds, calls
         )
-        after = Translator(self._script, DUCKDB, scope)
+        after = Translator(self._script, scope)
         with naming("SELECT"):
             outputs = self._outputs(after, scope, values)
         having = self._select.having
@@ -212,7 +212,7 @@ class _Planner:
             )  # fmt: skip
 
     def _before_text(self, item: Item) -> str | None:
-        """The item as Spark SQL when it could be a grouping expression."""
+        """The item's text when it could be a grouping expression."""
         node = item.expression
         if call_name(node) == "AS_VALUE":
             text = self._script.excerpt(node).upper()

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.expressions.names import relation_translator
 from holdfast.sql.expressions.translator import Translator, call_name
 from holdfast.sql.functions.table_functions import is_table_function, table_array
 from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.projection import Item, reference
-from holdfast.sql.plan.relation import Field, FieldKind, Relation
+from holdfast.sql.plan.relation import Field, FieldKind, Relation, read_column
 from holdfast.types.schema import Column
 from holdfast.types.topology import NamedExpression
 
@@ -63,7 +62,7 @@ def explode(context: Context, select: Select, relation: Relation) -> Exploded:
             assert array.type.element is not None
             column = Column(f"{_COLUMN}{len(arrays)}", array.type.element)
             arrays.append(NamedExpression(column.name, array))
-            field = Field("", column.name, column, FieldKind.PSEUDO, SPARK.column(column))
+            field = Field("", column.name, column, FieldKind.PSEUDO, read_column(column))
             calls.append((call, field))
     fields = (*relation.fields, *(f for _, f in calls))
     return Exploded(replace(relation, fields=fields), tuple(arrays), tuple(calls))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from holdfast.sql.expressions.clause_errors import naming
-from holdfast.sql.expressions.engines import SPARK
+from holdfast.sql.expressions.engines import DUCKDB, SPARK
 from holdfast.sql.expressions.formatted import formatted
 from holdfast.sql.expressions.names import could_be_key, relation_translator
 from holdfast.sql.expressions.translator import Translator, call_name
@@ -17,7 +17,7 @@ from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.explode import Exploded, explode
 from holdfast.sql.plan.keys import Wanted, check_key_type, missing_key, split
 from holdfast.sql.plan.projection import ColumnNames, Item, expand, plain_column
-from holdfast.sql.plan.relation import Field, Relation
+from holdfast.sql.plan.relation import Field, Relation, read_named
 from holdfast.types.schema import BIGINT, Column
 from holdfast.types.topology import (
     TOMBSTONE,
@@ -97,7 +97,7 @@ class _Planner:
                     )
                 )
                 continue
-            keys.append(NamedExpression(item.name, field.spark))
+            keys.append(NamedExpression(item.name, field.read))
         return keys, values
 
     def _selected(self) -> tuple[Field, ...]:
@@ -178,7 +178,9 @@ class _Planner:
         if names <= {f.name for f in self._relation.keys}:
             return made
         return made.mapped(
-            lambda sql: f"CASE WHEN NOT `{TOMBSTONE}` THEN {sql} END", reads=[TOMBSTONE]
+            lambda sql: f"CASE WHEN NOT {DUCKDB.quote(TOMBSTONE)} THEN {sql} END",
+            reads=[TOMBSTONE],
+            released=lambda sql: f"CASE WHEN NOT {SPARK.quote(TOMBSTONE)} THEN {sql} END",
         )
 
     def _value(self, item: Item) -> NamedExpression:
@@ -240,7 +242,7 @@ def window_keys(relation: Relation) -> tuple[NamedExpression, ...]:
     if relation.source.window is None:
         return ()
     names = (WINDOW_START, WINDOW_END)
-    return tuple(SPARK.named(Column(name, BIGINT)) for name in names)
+    return tuple(read_named(Column(name, BIGINT)) for name in names)
 
 
 def refuse_aggregates(context: Context, select: Select, relation: Relation) -> None:

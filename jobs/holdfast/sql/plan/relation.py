@@ -1,4 +1,4 @@
-"""Relations: the columns that an expression may name, and how Spark reads each of them.
+"""Relations: the columns that an expression may name, and how each of them is read.
 
 ksqlDB's model: the columns of a source are its own; after a join they are all there as
 `SOURCE_COLUMN`, and an expression names them `SOURCE.COLUMN`, or `COLUMN` where that is enough.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.sql.expressions.engines import SPARK
-from holdfast.types.expressions import Expression
+from holdfast.sql.expressions.engines import DUCKDB, SPARK
+from holdfast.types.expressions import Expression, NamedExpression, in_duckdb
 from holdfast.types.schema import BIGINT, INTEGER, Column, SqlType
 from holdfast.types.topology import (
     HEADERS,
@@ -31,6 +31,8 @@ __all__ = [
     "Field",
     "FieldKind",
     "Relation",
+    "read_column",
+    "read_named",
     "relation_of",
 ]
 
@@ -56,15 +58,15 @@ class FieldKind(StrEnum):
 class Field:
     """One column: `owner.name` to the user, `column` in the row of the relation.
 
-    `spark` is how Spark reads it from the relation's source: the same column is read in different
-    ways from its own topic and from that of a join.
+    `read` is how it is read from the relation's source: the same column is read in different ways
+    from its own topic and from that of a join.
     """
 
     owner: str
     name: str
     column: Column
     kind: FieldKind
-    spark: Expression = field(compare=False)
+    read: Expression = field(compare=False)
 
     @property
     def event_time(self) -> bool:
@@ -161,15 +163,28 @@ def _column(owner: str, column: Column, kind: FieldKind) -> Field:
 
 
 def _field(owner: str, name: str, column: Column, kind: FieldKind) -> Field:
-    return Field(owner, name, column, kind, SPARK.column(column))
+    return Field(owner, name, column, kind, read_column(column))
 
 
 def _header(header: HeaderColumn) -> Expression:
-    headers = SPARK.column(Column(HEADERS, HEADERS_TYPE))
-    if header.key is None:
+    headers = read_column(Column(HEADERS, HEADERS_TYPE))
+    key = header.key
+    if key is None:
         return headers
-    key = SPARK.string(header.key)
     return headers.mapped(
-        lambda sql: f"try_element_at(filter({sql}, h -> h.`KEY` = {key}), -1).`VALUE`",
+        lambda sql: DUCKDB.header(sql, key),
         header.column.type,
+        released=lambda sql: SPARK.header(sql, key),
     )
+
+
+def read_column(column: Column) -> Expression:
+    """A column of the source's rows, as it is."""
+    name = column.name
+    text = DUCKDB.zoneless(DUCKDB.quote(in_duckdb(name)), column.type)
+    return Expression(text, column.type, columns=(name,), ref=name, released=SPARK.quote(name))
+
+
+def read_named(column: Column) -> NamedExpression:
+    """A column of the source's rows under its own name."""
+    return NamedExpression(column.name, read_column(column))

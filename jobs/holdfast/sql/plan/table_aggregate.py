@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.plan.context import Context
-from holdfast.sql.plan.relation import Relation
+from holdfast.sql.plan.relation import Relation, read_column
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
 from holdfast.types.schema import BOOLEAN, Column
 from holdfast.types.topology import (
@@ -41,7 +40,7 @@ def table_aggregate(
     names = {each.expression: each.name for each in carried}
     changes = _changes(target, relation, groups, carried, filter_)
     keys = tuple(
-        NamedExpression(k.name, SPARK.column(g.column))
+        NamedExpression(k.name, read_column(g.column))
         for g, k in zip(groups, step.keys, strict=True)
     )
     new = tuple(_over(call, names, "NEW") for call in step.aggregates)
@@ -51,7 +50,7 @@ def table_aggregate(
 
 def _over(call: AggregateCall, names: dict[Expression, str], side: str) -> AggregateCall:
     columns = (Column(f"{side}_{names[a]}", a.type) for a in call.args)
-    return replace(call, args=tuple(map(SPARK.column, columns)))
+    return replace(call, args=tuple(map(read_column, columns)))
 
 
 def _changes(
@@ -67,7 +66,7 @@ def _changes(
         for side in ("OLD", "NEW")
     )
     flags = (Column("HAS_OLD", BOOLEAN), Column("HAS_NEW", BOOLEAN))
-    keys = tuple(NamedExpression(f"K{i}", f.spark) for i, f in enumerate(relation.keys))
+    keys = tuple(NamedExpression(f"K{i}", f.read) for i, f in enumerate(relation.keys))
     query_id = f"{target.id}_changes"
     step = ChangesStep(Input(relation.source, keys, (*groups, *carried), filter_), len(groups))
     shape = Shape(tuple(g.column for g in groups), (*columns, *flags))

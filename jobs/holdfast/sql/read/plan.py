@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql.expressions.clause_errors import naming
-from holdfast.sql.expressions.engines import DUCKDB, SPARK
 from holdfast.sql.expressions.names import Functions, RelationScope
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
@@ -21,7 +20,7 @@ from holdfast.sql.parse.statements import SelectQuery
 from holdfast.sql.parse.text import Place, parse
 from holdfast.sql.plan.aggregate import evaluated, tried
 from holdfast.sql.plan.projection import Item, expand
-from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, FieldKind, Relation
+from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, FieldKind, Relation, read_column
 from holdfast.sql.read.aggregates import GroupedScope, grouping, grouping_keys
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.read.bounds import bounds_of
@@ -136,8 +135,8 @@ class _Planner:
 
     def _rows(self, clause: str) -> Translator:
         kind = _Rows if self._select.changes else _PullRows
-        scope = kind(self._script, self._relation, self._functions, clause, DUCKDB)
-        return Translator(self._script, DUCKDB, scope)
+        scope = kind(self._script, self._relation, self._functions, clause, joined=True)
+        return Translator(self._script, scope)
 
     def _items(self) -> list[Item]:
         rows = self._rows("SELECT")
@@ -217,7 +216,7 @@ class _Planner:
         select = self._select
         keys = grouping_keys(self._rows("GROUP BY"), select.group_by)
         scope = GroupedScope(self._script, self._rows("SELECT"), keys, self._functions)
-        after = Translator(self._script, DUCKDB, scope)
+        after = Translator(self._script, scope)
         outputs = self._outputs(after, self._items())
         having = self._having(after, scope)
         made = grouping(self._script, select.at, keys, scope.calls, having)
@@ -245,7 +244,7 @@ def _relation(source: Source, alias: str | None) -> Relation:
     owner = alias or source.name
 
     def made(column: Column, kind: FieldKind) -> Field:
-        return Field(owner, column.name, column, kind, SPARK.column(column))
+        return Field(owner, column.name, column, kind, read_column(column))
 
     fields = [made(c, FieldKind.KEY) for c in source.key_columns]
     if source.window is not None:

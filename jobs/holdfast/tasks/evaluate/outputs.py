@@ -20,7 +20,7 @@ from holdfast.types.schema import SqlType
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Expressions", "engine", "evaluate", "evaluate_text"]
+__all__ = ["Expressions", "engine", "evaluate", "evaluate_all", "evaluate_text"]
 
 _CONDITION = "__condition"
 _THREAD = threading.local()
@@ -66,7 +66,7 @@ class Expressions:
             frame: all columns the expressions may name, equally long; at least one.
         """
         computed = {o.name: o.expression for o in self._outputs if o.ref is None}
-        results = _evaluate(frame, computed) if computed else {}
+        results = evaluate_all(frame, computed) if computed else {}
         return [
             (frame[o.ref] if o.ref is not None else results[o.name]).cast(o.column.type.arrow())
             for o in self._outputs
@@ -76,13 +76,13 @@ class Expressions:
         """Whether each row passes the condition; NULL does not, without a condition all do."""
         if self._condition is None:
             return [True] * len(next(iter(frame.values())))
-        result = _evaluate(frame, {_CONDITION: self._condition})[_CONDITION]
+        result = evaluate_all(frame, {_CONDITION: self._condition})[_CONDITION]
         return [bool(v) for v in result.to_pylist()]
 
 
 def evaluate(made: Expression, frame: Mapping[str, pa.Array]) -> pa.Array:
     """One expression over named arrays, in DuckDB's own Arrow type."""
-    return _evaluate(frame, {_CONDITION: made})[_CONDITION]
+    return evaluate_all(frame, {_CONDITION: made})[_CONDITION]
 
 
 def evaluate_text(sql: str, result: SqlType, frame: Mapping[str, pa.Array]) -> pa.Array:
@@ -90,9 +90,10 @@ def evaluate_text(sql: str, result: SqlType, frame: Mapping[str, pa.Array]) -> p
     return evaluate(Expression(sql, result, functions=tuple(calls_in(sql))), frame)
 
 
-def _evaluate(
+def evaluate_all(
     frame: Mapping[str, pa.Array], wanted: Mapping[str, Expression]
 ) -> dict[str, pa.Array]:
+    """Several expressions over named arrays by their names, in DuckDB's own Arrow types."""
     from holdfast.tasks.functions.in_duckdb import register
 
     select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.tasks.evaluate.sink_records import SinkRecords
+from holdfast.tasks.evaluate.source_rows import (
+    exploded,
+    passing,
+    table_rows,
+    values_of,
+    with_primary_key,
+)
 from holdfast.types.topology import (
     HEADERS,
     HEADERS_TYPE,
+    SEQUENCE,
     TIMESTAMP,
     TOMBSTONE,
     WINDOW_END,
@@ -59,11 +67,35 @@ class Projected:
         """Raises `TypeError` for a query with state."""
         if not isinstance(query.step, ProjectStep):
             raise TypeError(f"{query.id} is not stateless")
+        self._query, self._step = query, query.step
         self._windowed = query.sink.window is not None
         self._sink = SinkRecords(query.sink)
         self._width = len(query.step.keys)
         self._count = len(query.step.outputs)
         self.schema = stream_schema(query.step, windowed=self._windowed)
+
+    def rows(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The projected rows of decoded records, in the columns of `schema`.
+
+        A column `SEQUENCE` of the records follows behind them.
+        """
+        rows = exploded(self._kept(rows), self._step.explode)
+        made = (*self._step.keys, *self._step.outputs)
+        values = values_of(rows, [each.expression for each in made])
+        columns = [values[each.expression] for each in made]
+        names = self.schema.names[len(made) :]
+        nothing = pa.nulls(rows.num_rows, HEADERS_TYPE.arrow())
+        columns += [rows[n] if n in rows.schema.names else nothing for n in names]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if SEQUENCE in rows.schema.names:
+            batch = batch.append_column(SEQUENCE, rows[SEQUENCE])
+        return batch
+
+    def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        query = self._query
+        if query.source.kind == "TABLE":
+            return table_rows(with_primary_key(rows, query.source), query.filter)
+        return rows if query.filter is None else passing(rows, query.filter)
 
     def records(self, batch: pa.RecordBatch) -> ProjectedRecords:
         """A batch's records; a row without event time gives no record."""

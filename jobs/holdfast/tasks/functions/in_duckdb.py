@@ -15,7 +15,7 @@ from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.registry import arrow_function, lookup
 from holdfast.types.schema import Base, SqlType
 
-__all__ = ["duck", "register"]
+__all__ = ["duck", "register", "type_name", "zoneless"]
 
 _THREAD = threading.local()
 _NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
@@ -35,7 +35,7 @@ def register(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> Non
 def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     _, result, _ = split_name(name)
     function = arrow_function(name)
-    wanted = _zoneless(result.arrow())
+    wanted = zoneless(result.arrow())
 
     def call(*columns: Any) -> pa.Array:
         return function(*(_whole(c) for c in columns)).cast(wanted)
@@ -44,7 +44,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
         name,
         call,
         None,  # any arguments: the name carries their types
-        _type_name(result),
+        type_name(result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
     )
@@ -61,32 +61,33 @@ def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
     )
 
     text, *rest = columns
-    frame = {f"a{i}": c.cast(_zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}
+    frame = {f"a{i}": c.cast(zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}
     if not len(text):
         return pa.array([], types.result.arrow())
     return evaluate_text(text[0].as_py(), types.result, frame).cast(types.result.arrow())
 
 
-def _zoneless(arrow: pa.DataType) -> pa.DataType:
+def zoneless(arrow: pa.DataType) -> pa.DataType:
     """The type with timestamps without zone, as DuckDB has them here; they mean UTC."""
     if pa.types.is_timestamp(arrow):
         return pa.timestamp("us")
     if pa.types.is_list(arrow):
-        return pa.list_(_zoneless(arrow.value_type))
+        return pa.list_(zoneless(arrow.value_type))
     if pa.types.is_map(arrow):
-        return pa.map_(_zoneless(arrow.key_type), _zoneless(arrow.item_type))
+        return pa.map_(zoneless(arrow.key_type), zoneless(arrow.item_type))
     if pa.types.is_struct(arrow):
-        return pa.struct([pa.field(f.name, _zoneless(f.type)) for f in arrow])
+        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in arrow])
     return arrow
 
 
-def _type_name(sql_type: SqlType) -> str:
+def type_name(sql_type: SqlType) -> str:
+    """A type in DuckDB's DDL."""
     if sql_type.base is Base.ARRAY and sql_type.element is not None:
-        return f"{_type_name(sql_type.element)}[]"
+        return f"{type_name(sql_type.element)}[]"
     if sql_type.base is Base.MAP and sql_type.element is not None:
-        return f"MAP({_type_name(sql_type.map_key)}, {_type_name(sql_type.element)})"
+        return f"MAP({type_name(sql_type.map_key)}, {type_name(sql_type.element)})"
     if sql_type.base is Base.STRUCT:
         quoted = ('"' + f.name.replace('"', '""') + '"' for f in sql_type.fields)
-        types = (_type_name(f.type) for f in sql_type.fields)
+        types = (type_name(f.type) for f in sql_type.fields)
         return f"STRUCT({', '.join(map(' '.join, zip(quoted, types, strict=True)))})"
     return _NAMES.get(sql_type.base, str(sql_type))

@@ -1,26 +1,23 @@
 """The packed shuffle: a batch goes to its state partitions as blobs of columns, not as rows.
 
-Where a query's keys and arguments are plain columns, nothing before the shuffle needs Spark SQL.
-The task that reads Kafka then makes the payload itself (partials, or rows) and cuts it by state
-partition; Spark moves a few large values instead of every row, and its JVMs touch none of them.
-Any other query takes the way through Spark SQL (`runtime.queries.frames`, `row_frames`); both put a
-key into the same state partition.
-
-A blob is an Arrow IPC record batch without schema behind the number of its state partition.
+The task that reads Kafka makes the payload (partials, or rows) and cuts it by state partition;
+Spark moves a few large values instead of every row, and its JVMs touch none of them.  A blob is an
+Arrow IPC record batch without schema behind the number of its state partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from holdfast.tasks.pack.folds import first_rows, grouped, of_record
-from holdfast.tasks.pack.key_columns import KEY_TYPES, state_keys
+from holdfast.tasks.evaluate.source_rows import Values, input_rows, passing, values_of
+from holdfast.tasks.pack.folds import first_rows, grouped
+from holdfast.tasks.pack.key_columns import state_keys
 from holdfast.tasks.processors.aggregates.state import (
     HAS_NEW,
     HAS_OLD,
@@ -28,14 +25,13 @@ from holdfast.tasks.processors.aggregates.state import (
     WINDOW,
     by_record,
     folded,
-    partial_columns,
-    partial_folds,
+    in_arrival_order,
+    partials_of,
     payload_schema,
 )
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partitions
-from holdfast.types.ingest import Packing
-from holdfast.types.schema import SqlType
+from holdfast.types.expressions import NamedExpression
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -43,79 +39,47 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     AggregateStep,
-    Input,
     JoinStep,
-    NamedExpression,
     Query,
-    Source,
     Window,
     WindowKind,
 )
 
-__all__ = ["Packer", "added", "addressed", "from_arrow", "packs", "unpacked"]
+__all__ = [
+    "Packer",
+    "added",
+    "addressed",
+    "cut",
+    "from_arrow",
+    "payload_of",
+    "unpacked",
+    "windows_of",
+]
 
 _PLACE_BYTES = 8  # little endian; as many as Arrow aligns what follows to
 _ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
 
 
-def packs(query: Query) -> bool:
-    """Whether its batches are packed: every key, argument and carried column is a plain column."""
-    step = query.step
-    if isinstance(step, AggregateStep):
-        return query.filter is None and _plain_aggregate(step, query.source)
-    broadcast = isinstance(step, JoinStep) and step.broadcast
-    each_once = len(set(query.sources)) == len(query.inputs)  # a self-join is read once
-    return bool(query.inputs) and not broadcast and each_once and all(map(_plain, query.inputs))
-
-
-def _plain_aggregate(step: AggregateStep, source: Source) -> bool:
-    kinds = _kinds(source)
-    folds = partial_folds(step)
-    refs = [f.of.ref for f in folds if f is not None and f.of is not None]
-    return None not in folds and _plain_key(step.keys, kinds) and all(r in kinds for r in refs)
-
-
-def added(query: Query) -> frozenset[str]:
-    """Which of the columns that ingest adds to a source's own a query's `Packer` looks at."""
+def added(query: Query, side: int) -> frozenset[str]:
+    """Which of the columns that ingest adds to a source's own a query's payload needs."""
     step, every = query.step, frozenset({PARTITION, OFFSET, TIMESTAMP, TOMBSTONE})
-    if not isinstance(step, AggregateStep) or by_record(step):
+    if not isinstance(step, AggregateStep) or by_record(step) or in_arrival_order(step):
         return every
-    folded_ = [fold.of for fold in partial_folds(step) if fold is not None]
-    named = {e.ref for e in (*folded_, *(k.expression for k in step.keys)) if e is not None}
-    return every & (named | {TOMBSTONE} | ({TIMESTAMP} if step.window is not None else set()))
-
-
-def _plain(each: Input) -> bool:
-    kinds = _kinds(each.source)
-    columns = (kinds.get(_ref(c)) == c.column.type for c in each.columns)
-    if len(each.keys) > 1 and each.source.kind == "TABLE":
-        return False  # of a table's key parts may miss, see `state_key_sql`
-    return each.filter is None and _plain_key(each.keys, kinds) and all(columns)
-
-
-def _plain_key(keys: Sequence[NamedExpression], kinds: Mapping[str, SqlType]) -> bool:
-    """Columns that `state_keys` takes."""
-    return bool(keys) and all(
-        k.column.type.base in KEY_TYPES and kinds.get(_ref(k)) == k.column.type for k in keys
-    )
-
-
-def _kinds(source: Source) -> dict[str, SqlType]:
-    return {c.name: c.type for c in source.readable} | RECORD_COLUMNS
-
-
-def _ref(each: NamedExpression) -> str:
-    """The column that an expression is; empty when it is more than a column."""
-    return each.ref or ""
+    named = {name for each in query.over_records(side) for name in each.columns}
+    return every & (named | {TOMBSTONE, TIMESTAMP})
 
 
 class Packer:
-    """Makes the record batches of a topic partition a query's payload, cut by state partition."""
+    """Makes the record batches of a topic partition a query's payload, cut by state partition.
 
-    def __init__(self, packing: Packing, side: int) -> None:
-        self._query = packing.query
-        self._state_partitions = packing.state_partitions
-        self._side = side
+    Args:
+        sides: the inputs that read the records; two of a self-join.
+    """
+
+    def __init__(self, query: Query, state_partitions: int, sides: Sequence[int]) -> None:
+        self._query = query
+        self._state_partitions = state_partitions
+        self._sides = tuple(sides)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         """State partitions, each with a blob for it; again and again, a piece at a time."""
@@ -130,24 +94,41 @@ class Packer:
 
     def _packed(self, held: list[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         rows = pa.concat_batches(held)
-        step = self._query.step
-        if isinstance(step, AggregateStep):
-            made = _aggregated(rows, step)
-        else:
-            made = _carried(rows, self._query.inputs, self._side)
-        return _cut(made, self._state_partitions)
+        for side in self._sides:
+            made = payload_of(rows, self._query, side)
+            for place, part in cut(made, self._query, self._state_partitions):
+                yield place, addressed(place, part.serialize())
 
 
-def _cut(made: pa.RecordBatch, state_partitions_: int) -> Iterator[tuple[int, bytes]]:
-    """State partitions in ascending order and the rows of each, which keep theirs."""
-    places = state_partitions(made[KEY], state_partitions_)
+def cut(
+    made: pa.RecordBatch, query: Query, state_partitions_: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """State partitions in ascending order and the payload rows of each, which keep theirs.
+
+    A broadcast join has the rows of its table everywhere, and the records of its stream in the
+    state partition of their topic partition: no key is hot then, and they keep their order.
+    """
+    if isinstance(query.step, JoinStep) and query.step.broadcast:
+        sides = made[SIDE].to_numpy()
+        table = made.filter(pa.array(sides == 1))
+        stream = made.filter(pa.array(sides == 0))
+        if table.num_rows:
+            yield from ((place, table) for place in range(state_partitions_))
+        places = stream[PARTITION].to_numpy() % state_partitions_
+        yield from _by_place(stream, places)
+        return
+    yield from _by_place(made, state_partitions(made[KEY], state_partitions_))
+
+
+def _by_place(
+    made: pa.RecordBatch, places: npt.NDArray[np.integer[Any]]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     order = np.argsort(places.astype(np.uint16), kind="stable")
     ordered = made.take(pa.array(order))
     found, starts = np.unique(places[order], return_index=True)
     bounds = [*starts.tolist(), len(order)]
     for place, (start, end) in zip(found.tolist(), pairwise(bounds), strict=True):
-        rows = ordered.slice(start, end - start).serialize()
-        yield place, addressed(place, rows)
+        yield place, ordered.slice(start, end - start)
 
 
 def addressed(place: int, rows: pa.Buffer | bytes) -> bytes:
@@ -155,52 +136,61 @@ def addressed(place: int, rows: pa.Buffer | bytes) -> bytes:
     return b"".join((place.to_bytes(_PLACE_BYTES, "little"), rows))
 
 
-def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.RecordBatch:
+def payload_of(rows: pa.RecordBatch, query: Query, side: int = 0) -> pa.RecordBatch:
+    """The payload of a side's records: a row per record, or partials by key (and window).
+
+    Args:
+        rows: the columns that the query reads, and those that ingest adds (`added`); perhaps
+            `SEQUENCE`.
+    """
+    if isinstance(query.step, AggregateStep):
+        return _aggregated(passing(rows, query.filter), query.step)
+    return _carried(rows, query, side)
+
+
+def _carried(rows: pa.RecordBatch, query: Query, side: int) -> pa.RecordBatch:
     """The rows of one side in the columns of all."""
-    ours, count = inputs[side], rows.num_rows
+    ours = query.inputs[side]
+    rows = input_rows(rows, ours)
+    count = rows.num_rows
+    values = values_of(rows, [e.expression for e in (*ours.keys, *ours.columns)])
     columns = {name: rows[name] for name in (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)}
-    columns[KEY] = _state_keys(rows, ours.keys)
+    columns[KEY] = _state_keys(values, ours.keys, parts_may_miss=ours.source.kind == "TABLE")
     columns[SIDE] = pa.repeat(pa.scalar(side, pa.int8()), count)
-    columns |= {c.column.name: rows[_ref(c)] for c in ours.columns}
-    schema = row_schema(inputs)
+    columns |= {SEQUENCE: rows[SEQUENCE]} if SEQUENCE in rows.schema.names else {}
+    columns |= {c.column.name: values[c.expression] for c in ours.columns}
+    schema = row_schema(query.inputs)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
     """A row per key (and window), or per record; a record without a value does not count."""
-    if rows[TOMBSTONE].true_count:
-        rows = rows.filter(pc.invert(rows[TOMBSTONE]))
-    columns: dict[str, pa.Array] = {KEY: _state_keys(rows, step.keys)}
+    calls = (*step.aggregates, *step.undo)
+    wanted = [*(k.expression for k in step.keys), *(a for call in calls for a in call.args)]
+    values = values_of(rows, wanted)
+    columns = {KEY: _state_keys(values, step.keys)}
+    columns |= partials_of(step, values.__getitem__, rows[TIMESTAMP])
+    columns |= {name: rows[name] for name in RECORD_COLUMNS if name in rows.schema.names}
+    columns |= {name: rows[name] for name in (HAS_OLD, HAS_NEW) if step.undo}
+    if SEQUENCE not in columns:
+        columns[SEQUENCE] = pa.nulls(rows.num_rows, RECORD_COLUMNS[SEQUENCE].arrow())
+    schema = payload_schema(step)
     if step.window is not None and step.window.kind is not WindowKind.SESSION:
         at, starts = windows_of(rows[TIMESTAMP].to_numpy(), step.window)
         if at is not None:
-            rows, columns = rows.take(at), {KEY: columns[KEY].take(at)}
+            columns = {n: c.take(at) for n, c in columns.items() if n in schema.names}
         columns[WINDOW] = pa.array(starts)
-    if by_record(step):
-        columns |= {name: rows[name] for name in RECORD_COLUMNS if name in rows.schema.names}
-        columns[SEQUENCE] = pa.nulls(rows.num_rows, RECORD_COLUMNS[SEQUENCE].arrow())
-        columns |= {name: rows[name] for name in (HAS_OLD, HAS_NEW) if step.undo}
-        return _with_partials(rows, step, columns)
-    by = [columns[name] for name in (KEY, WINDOW) if name in columns]
-    groups = grouped(*by)
-    every = _with_partials(rows, step, columns)
+    every = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return every if by_record(step) or in_arrival_order(step) else _folded(every, step)
+
+
+def _folded(every: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
+    groups = grouped(*(every[name] for name in (KEY, WINDOW) if name in every.schema.names))
     if groups.single:
         return every
     firsts = pa.array(first_rows(groups))
     return pa.RecordBatch.from_arrays(folded(step, every, groups, firsts), schema=every.schema)
-
-
-def _with_partials(
-    rows: pa.RecordBatch, step: AggregateStep, columns: dict[str, pa.Array]
-) -> pa.RecordBatch:
-    for column in partial_columns(step):
-        assert column.fold is not None
-        of = column.fold.of
-        argument = None if of is None else rows[of.ref or ""]
-        columns[column.name] = of_record(column.fold, argument, column.type, rows.num_rows)
-    schema = payload_schema(step)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def windows_of(
@@ -208,7 +198,7 @@ def windows_of(
 ) -> tuple[pa.Array | None, npt.NDArray[np.int64]]:
     """(row numbers, starts in ms) of all windows of records; None for "each row once".
 
-    Kafka Streams' TimeWindows.windowsFor, as `runtime.queries.frames` says it in SQL.
+    Kafka Streams' TimeWindows.windowsFor.
     """
     size, advance = window.size_ms, window.advance_ms
     if advance == size:
@@ -220,8 +210,12 @@ def windows_of(
     return pa.array(at), first[at] + nth * advance
 
 
-def _state_keys(rows: pa.RecordBatch, keys: Sequence[NamedExpression]) -> pa.Array:
-    return state_keys([rows[_ref(k)] for k in keys], [k.column.type for k in keys])
+def _state_keys(
+    values: Values, keys: Sequence[NamedExpression], *, parts_may_miss: bool = False
+) -> pa.Array:
+    columns = [values[k.expression] for k in keys]
+    kinds = [k.column.type for k in keys]
+    return state_keys(columns, kinds, parts_may_miss=parts_may_miss)
 
 
 def unpacked(blobs: Iterable[bytes]) -> dict[int, list[pa.Buffer]]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import Unsupported
-from holdfast.sql.expressions.engines import DUCKDB, SPARK
+from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.parse.statements import JoinClause, Select
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.joined import MakeSink, Side, carried, project, references
 from holdfast.sql.plan.joins.tree import in_projection, mentioned, stored
-from holdfast.sql.plan.relation import Relation
+from holdfast.sql.plan.relation import Relation, read_named
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
 from holdfast.types.schema import Column
 from holdfast.types.topology import (
@@ -95,7 +95,7 @@ class ForeignJoin:
         relation, foreign = left.relation, NamedExpression(_FOREIGN, left.key)
         fields = (*mentioned(self.select, self.relation), *relation.keys)
         columns = carried(relation, fields)
-        keys = tuple(NamedExpression(f.column.name, f.spark) for f in relation.keys)
+        keys = tuple(NamedExpression(f.column.name, f.read) for f in relation.keys)
         step = SubscribeStep(
             Input(relation.source, keys, (foreign, *columns)),
             self.clause.kind,
@@ -149,4 +149,4 @@ class ForeignJoin:
 
 
 def _all(columns: Sequence[Column]) -> tuple[NamedExpression, ...]:
-    return tuple(map(SPARK.named, columns))
+    return tuple(map(read_named, columns))

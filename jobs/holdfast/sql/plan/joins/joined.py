@@ -41,7 +41,7 @@ MakeSink = Callable[[str, Sequence[Column], Sequence[Column], Relation], Sink]
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a join: its rows, and its expression of the condition, for Spark."""
+    """A side of a join: its rows, and its expression of the condition."""
 
     relation: Relation
     key: Expression
@@ -65,7 +65,7 @@ def carried(relation: Relation, columns: Sequence[Field]) -> tuple[NamedExpressi
     """The columns of one side among `columns`, which are those of the whole join."""
     wanted = {(f.owner, f.name) for f in columns}
     return tuple(
-        NamedExpression(f.column.name, f.spark)
+        NamedExpression(f.column.name, f.read)
         for f in relation.fields
         if (f.owner, f.name) in wanted and f.owner
     )
@@ -84,7 +84,7 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
         Unsupported: DuckDB cannot evaluate it.
     """
     script, functions = context.script, context.functions
-    before = relation_translator(script, relation, functions, "SELECT", DUCKDB)
+    before = relation_translator(script, relation, functions, "SELECT", joined=True)
     items, _ = expand(script, select, relation, before)
     keys, values = split(
         script, items, [Wanted(f.column.name, is_field(relation, f)) for f in relation.keys]
@@ -95,7 +95,7 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
         outputs = tuple(_output(context, before, item) for item in values)
     condition = None
     if select.where is not None:
-        where = relation_translator(script, relation, functions, "WHERE", DUCKDB)
+        where = relation_translator(script, relation, functions, "WHERE", joined=True)
         with naming("WHERE"):
             condition = tried(where.condition(select.where))
     return Projection(tuple(keys), outputs, condition)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from holdfast.sql.expressions.engines import SPARK
 from holdfast.sql.parse.script import resolve_identifier
 from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.projection import ColumnNames, plain_column
-from holdfast.sql.plan.relation import Field, FieldKind, Relation
+from holdfast.sql.plan.relation import Field, FieldKind, Relation, read_column
 from holdfast.types.schema import Column, SqlType
 from holdfast.types.topology import JoinKind, Source
 
@@ -98,7 +97,7 @@ def synthetic_key(relation: Relation, sql_type: SqlType) -> Field:
     """The key of a join that no source's column is equal to."""
     name = ColumnNames(f.name for f in relation.fields).numbered("ROWKEY")
     column = Column(name, sql_type)
-    return Field("", name, column, FieldKind.KEY, SPARK.column(column))
+    return Field("", name, column, FieldKind.KEY, read_column(column))
 
 
 def stored(relation: Relation, source: Source, same: Mapping[Field, str]) -> Relation:
@@ -111,7 +110,7 @@ def stored(relation: Relation, source: Source, same: Mapping[Field, str]) -> Rel
     def read(field: Field, *, key: bool) -> Field:
         name = same.get(field) if key or source.kind == "TABLE" else None
         column = Column(name or field.column.name, field.column.type)
-        return replace(field, spark=SPARK.column(column))
+        return replace(field, read=read_column(column))
 
     return replace(
         relation,

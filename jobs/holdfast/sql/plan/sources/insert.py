@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from holdfast.sql.expressions.engines import DUCKDB, SPARK
+from holdfast.sql.expressions.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.expressions.names import relation_translator
 from holdfast.sql.expressions.type_rules import converts_to
 from holdfast.sql.expressions.typed import describe
@@ -106,18 +106,25 @@ def widened(query: Query) -> Query:
 
 
 def _cast(item: NamedExpression, wanted: Column) -> NamedExpression:
-    return _in_type(item, wanted, f"CAST({{}} AS {SPARK.type_name(wanted.type)})")
+    return _in_type(item, wanted, released=SPARK)
 
 
 def _cast_output(item: NamedExpression, wanted: Column) -> NamedExpression:
-    return _in_type(item, wanted, f"TRY(CAST({{}} AS {DUCKDB.type_name(wanted.type)}))")
+    return _in_type(item, wanted, released=DUCKDB)
 
 
-def _in_type(item: NamedExpression, wanted: Column, cast: str) -> NamedExpression:
+def _in_type(item: NamedExpression, wanted: Column, released: Engine) -> NamedExpression:
     if item.column.type == wanted.type:
         return item
-    before, _, after = cast.partition("{}")
-    made = item.expression.mapped(lambda sql: f"{before}{sql}{after}", wanted.type)
+    texts = {
+        DUCKDB: f"TRY(CAST({{}} AS {DUCKDB.type_name(wanted.type)}))",
+        SPARK: f"CAST({{}} AS {SPARK.type_name(wanted.type)})",
+    }
+    made = item.expression.mapped(
+        lambda sql: texts[DUCKDB].replace("{}", sql),
+        wanted.type,
+        released=lambda sql: texts[released].replace("{}", sql),
+    )
     return NamedExpression(wanted.name, made)
 
 
@@ -155,7 +162,8 @@ def insertion(context: Context, catalog: Catalog, statement: InsertValues) -> In
 
 
 def _null(sql_type: SqlType) -> Expression:
-    return Expression(f"CAST(NULL AS {SPARK.type_name(sql_type)})", sql_type)
+    now, before = (f"CAST(NULL AS {each.type_name(sql_type)})" for each in (DUCKDB, SPARK))
+    return Expression(now, sql_type, released="" if before == now else before)
 
 
 def _other_case(name: Name, catalog: Catalog) -> str:
@@ -190,7 +198,7 @@ def constants(
     values: Sequence[exp.Expr],
     at: int,
 ) -> tuple[list[NamedExpression], Expression | None]:
-    """The values of VALUES by column, and that of ROWTIME, for Spark.
+    """The values of VALUES by column, and that of ROWTIME.
 
     Raises:
         InvalidStatement: their number or a column's name is wrong, or a type does not convert.

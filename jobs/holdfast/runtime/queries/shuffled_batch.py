@@ -1,8 +1,8 @@
-"""A packed batch: executors read Kafka, pack the records, and keep the state.
+"""One batch of a query with state: executors read Kafka, pack the records, and keep the state.
 
-Spark only moves the blobs; Spark SQL neither plans the batch nor sees its rows (ADR 30).  The same
-executor reads a topic partition batch after batch, so that its consumer prefetches, and each
-executor has one task for all of its state partitions (ADR 19).
+Spark only moves the blobs (ADR 29, 47).  The same executor reads a topic partition batch after
+batch, so that its consumer prefetches, and each executor has one task for all of its state
+partitions (ADR 19).
 """
 
 from __future__ import annotations
@@ -15,41 +15,63 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 
-from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.reading import read_packed
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.jvm.spark_internals import located, on_owners, shuffled
-from holdfast.runtime.queries.micro_batch import (
+from holdfast.runtime.jvm.descriptions import batch_job, stage
+from holdfast.runtime.jvm.spark_internals import located, on_owners, on_state_workers, shuffled
+from holdfast.runtime.queries.feeds import Read
+from holdfast.runtime.queries.retrying import Homes, stores_done
+from holdfast.runtime.queries.workers import (
     AT_ONCE,
-    Homes,
     by_location,
+    reader_of,
     side_by_side,
     spare_the_collector,
-    stores_done,
 )
+from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
-from holdfast.tasks.worker import Answer, process_partition
-from holdfast.types.ingest import IngestOptions
+from holdfast.tasks.worker import Answer, open_partition, process_partition
 
-__all__ = ["PackedRead", "run_packed"]
+__all__ = ["open_stores", "run_shuffled"]
 
 # Fewer large payloads (bytes) in parallel: all that have begun are in memory.
 _LARGE, _LARGE_AT_ONCE = 4 << 20, 2
 
 
-@dataclass(frozen=True)
-class PackedRead:
-    """The ranges of a batch that executors read, of the inputs in `options`."""
+def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
+    """Step 0 on every state partition: fence, restore, and read the commit markers."""
 
-    options: IngestOptions
-    ranges: Sequence[KafkaRange]
+    def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
+        groups = by_location(pending, where)
+        stage(context, f"open the stores of {plan.query.id}")
+        rdd = located(context, [location for location, _ in groups])
+        work = partial(_open_elements, plan=plan, groups=[v for _, v in groups])
+        return on_state_workers(rdd, work, range(len(groups)))
+
+    return stores_done(plan, cluster, attempt)
 
 
-def run_packed(
-    context: SparkContext, read: PackedRead, plan: QueryPlan, batch: Batch, cluster: Cluster
+def _open_elements(
+    _index: int,
+    elements: Iterable[int],
+    *,
+    plan: QueryPlan,
+    groups: Sequence[Mapping[int, int]],
+) -> Iterator[Answer]:
+    for task in elements:
+        volumes = groups[task]
+        yield from side_by_side(partial(_open, plan, volumes), volumes, AT_ONCE)
+
+
+def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer:
+    return open_partition(plan, partition, volumes[partition])
+
+
+def run_shuffled(
+    context: SparkContext, read: Read, plan: QueryPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
-    """Applies a packed batch to its state partitions, exactly once.
+    """Applies a batch to its state partitions, exactly once.
 
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
@@ -60,16 +82,18 @@ def run_packed(
         nonlocal cut
         groups = None if cut is None else cut.groups(pending, where)
         if cut is None or groups is None:
-            cut = _cut(context, read, cluster.locations(), by_location(pending, where))
+            cut = _cut(context, read, plan, cluster.locations(), by_location(pending, where))
             groups = cut.groups(pending, where)
             assert groups is not None
         anywhere = next(iter(groups.values()))[0]  # for tasks that are done already
         locations = [groups.get(t, (anywhere, {}))[0] for t in range(cut.count)]
         volumes = {task: of for task, (_, of) in groups.items()}
-        work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
+        work = partial(_process_task, plan=plan, batch=batch, groups=volumes)
+        stage(context, f"keep the state of {plan.query.id}")
         return on_owners(cut.blobs, locations, work, sorted(groups))
 
-    return stores_done(plan, cluster, attempt, batch)
+    with batch_job(context, plan.query.id, batch.batch_id, read.records):
+        return stores_done(plan, cluster, attempt, batch)
 
 
 @dataclass(frozen=True)
@@ -103,33 +127,32 @@ class _Cut:
 
 def _cut(
     context: SparkContext,
-    read: PackedRead,
+    read: Read,
+    plan: QueryPlan,
     locations: Sequence[str],
     groups: Sequence[tuple[str, Mapping[int, int]]],
 ) -> _Cut:
     """Reads and cuts the batch for the executors that own its state partitions now."""
     tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
-    places = [_reader_of(r, locations) for r in read.ranges]
-    work = partial(_read_range, read=read, tasks=tasks)
+    places = [reader_of(r, locations) for r in read.ranges]
+    work = partial(_read_range, read=read, plan=plan, tasks=tasks)
+    stage(context, f"read and pack {', '.join(s.topic for s in plan.query.sources)}")
     return _Cut(shuffled(located(context, places), work, len(groups)), tasks)
 
 
-def _reader_of(wanted: KafkaRange, locations: Sequence[str]) -> str:
-    """The executor that reads the range; the same from batch to batch."""
-    return locations[(wanted.partition + wanted.side) % len(locations)]
-
-
 def _read_range(
-    _index: int, elements: Iterable[int], *, read: PackedRead, tasks: Mapping[int, int]
+    _index: int, elements: Iterable[int], *, read: Read, plan: QueryPlan, tasks: Mapping[int, int]
 ) -> Iterator[tuple[int, bytes]]:
+    load_functions(plan.settings.functions)
     for index in elements:  # Spark does not reuse a worker that leaves some of its input
-        for place, blob in read_packed(read.options, read.ranges[index]):
+        packed = read_packed(read.options, plan.query, plan.state_partitions, read.ranges[index])
+        for place, blob in packed:
             task = tasks.get(place)
             if task is not None:
                 yield task, blob
 
 
-def _process_packed(
+def _process_task(
     task: int,
     parts: list[bytes],
     *,

@@ -1,0 +1,155 @@
+"""Expressions before the shuffle, over the decoded records of a topic partition.
+
+A plain column costs nothing.  DuckDB evaluates all other expressions in one query; an expression
+that fails is NULL, and a value has exactly its expression's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.evaluate.outputs import evaluate_all
+from holdfast.types.expressions import Expression, NamedExpression, in_duckdb
+from holdfast.types.schema import Base, SqlType
+from holdfast.types.topology import TOMBSTONE, Input, Source
+
+__all__ = [
+    "Values",
+    "exploded",
+    "input_rows",
+    "passing",
+    "table_rows",
+    "values_of",
+    "with_primary_key",
+]
+
+Values: TypeAlias = "Mapping[Expression, pa.Array]"
+
+_ROW = "row number"  # no column of a source has a blank and lower-case letters
+
+
+def values_of(rows: pa.RecordBatch, wanted: Iterable[Expression]) -> Values:
+    """The values of expressions for each row, in the Arrow types of their SQL types."""
+    every = dict.fromkeys(wanted)
+    computed = {f"v{i}": e for i, e in enumerate(every) if e.ref is None}
+    found = evaluate_all(_frame(rows, computed.values()), _tried(computed)) if computed else {}
+    made = {e: found[name] for name, e in computed.items()}
+    return {e: _typed(rows[e.ref] if e.ref is not None else made[e], e.type) for e in every}
+
+
+def _frame(rows: pa.RecordBatch, computed: Iterable[Expression]) -> dict[str, pa.Array]:
+    """The columns that expressions read, by their names in DuckDB; one column at least."""
+    from holdfast.tasks.functions.in_duckdb import zoneless
+
+    names = {name for each in computed for name in each.columns}
+    frame = {in_duckdb(n): rows[n].cast(zoneless(rows[n].type)) for n in sorted(names)}
+    return frame or {_ROW: pa.array(np.arange(rows.num_rows))}
+
+
+def _tried(computed: Mapping[str, Expression]) -> dict[str, Expression]:
+    return {
+        name: each.mapped(lambda sql, of=each.type: _of_type(sql, of))  # type: ignore[misc]
+        for name, each in computed.items()
+    }
+
+
+def _of_type(sql: str, sql_type: SqlType) -> str:
+    from holdfast.tasks.functions.in_duckdb import type_name
+
+    if _has_timestamp(sql_type):  # zone-less, meaning UTC; a CAST would use the session's zone
+        return f"TRY({sql})"
+    return f"TRY(CAST({sql} AS {type_name(sql_type)}))"
+
+
+def _has_timestamp(sql_type: SqlType) -> bool:
+    parts = [t for t in (sql_type.element, *(f.type for f in sql_type.fields)) if t is not None]
+    return sql_type.base is Base.TIMESTAMP or any(map(_has_timestamp, parts))
+
+
+def _typed(values: pa.Array, sql_type: SqlType) -> pa.Array:
+    wanted = sql_type.arrow()
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def _passes(rows: pa.RecordBatch, condition: Expression) -> pa.Array:
+    """Whether each row passes a condition; NULL does not."""
+    return pc.fill_null(values_of(rows, [condition])[condition], False)
+
+
+def passing(rows: pa.RecordBatch, condition: Expression | None) -> pa.RecordBatch:
+    """A stream's records that count and pass WHERE; a record without a value never does."""
+    if rows[TOMBSTONE].true_count:
+        rows = rows.filter(pc.invert(rows[TOMBSTONE]))
+    return rows if condition is None else rows.filter(_passes(rows, condition))
+
+
+def table_rows(rows: pa.RecordBatch, condition: Expression | None) -> pa.RecordBatch:
+    """A table's rows: WHERE makes a tombstone of a row that does not pass it."""
+    if condition is None:
+        return rows
+    dead = pc.or_(rows[TOMBSTONE], pc.invert(_passes(rows, condition)))
+    at = rows.schema.get_field_index(TOMBSTONE)
+    return rows.set_column(at, rows.schema.field(at), dead)
+
+
+def input_rows(rows: pa.RecordBatch, of: Input) -> pa.RecordBatch:
+    """The rows of an input of a join or of another step that sees rows."""
+    if of.filter is None:
+        return rows
+    return (table_rows if of.source.kind == "TABLE" else passing)(rows, of.filter)
+
+
+def with_primary_key(rows: pa.RecordBatch, source: Source) -> pa.RecordBatch:
+    """The rows of a table that have a primary key; other records are none of its rows."""
+    present = [rows[c.name].is_valid() for c in source.key_columns]
+    if not present:
+        return rows
+    any_ = present[0]
+    for each in present[1:]:
+        any_ = pc.or_(any_, each)
+    return rows.filter(any_)
+
+
+def exploded(rows: pa.RecordBatch, arrays: Sequence[NamedExpression]) -> pa.RecordBatch:
+    """One row per element of the longest array, one column per array; shorter arrays give nulls.
+
+    A record whose arrays are all empty or NULL gives no row.  Rows keep their order.
+    """
+    if not arrays:
+        return rows
+    values = values_of(rows, [a.expression for a in arrays])
+    lists = [values[a.expression] for a in arrays]
+    lengths = [_lengths(each) for each in lists]
+    counts = np.maximum.reduce(lengths)
+    at = np.repeat(np.arange(rows.num_rows), counts)
+    nth = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns = {name: rows[name].take(pa.array(at)) for name in rows.schema.names}
+    for array, each, length in zip(arrays, lists, lengths, strict=True):
+        columns[array.name] = _elements(each, length, at, nth)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _lengths(lists: pa.Array) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = (
+        pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    return found
+
+
+def _elements(
+    lists: pa.Array,
+    lengths: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
+    nth: npt.NDArray[np.int64],
+) -> pa.Array:
+    """The `nth` element of the list in row `at`; null beyond its end."""
+    starts = np.cumsum(lengths) - lengths
+    there = nth < lengths[at]
+    places = pa.array(starts[at] + nth, mask=~there)
+    return lists.flatten().take(places)
