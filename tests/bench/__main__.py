@@ -33,11 +33,11 @@ FULL = Size(
     latency_s=30.0,
     warm_s=15.0,
     batch=500_000,
-    workloads=("a", "b", "c", "d", "e", "f", "g", "h", "i"),
+    workloads=("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"),
     peers=_PEERS,
     once=("quix", "spark"),
     once_share=8,
-    minutes=25.0,
+    minutes=30.0,
 )
 QUICK = replace(
     FULL,
@@ -56,7 +56,7 @@ QUICK = replace(
 @click.option("--quick", is_flag=True, help="3 minutes: (a) and (e), Holdfast and Kafka Streams.")
 @click.option("--workload", help=f"Of {', '.join(WORKLOADS)}; comma-separated.")
 @click.option("--peer", help=f"Of {', '.join(_PEERS)}; comma-separated.")
-@click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d), (h) and (i).")
+@click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d) and (h) to (k).")
 @click.option("--records", type=click.IntRange(1000), help="Of each input; (i): half.")
 @click.option(
     "--minutes",

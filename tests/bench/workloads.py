@@ -27,7 +27,9 @@ class Query(StrEnum):
     """COUNT and SUM(amount) grouped by what; windows are per customer.
 
     `WINDOW` is 5 minutes, `SESSION` a gap of 5 minutes; `JOIN` pairs orders with their payments
-    when they are no more than 10 minutes apart.
+    when they are no more than 10 minutes apart.  `COMPUTED` is by title: COUNT and three SUMs of
+    computed columns over the sales that pass a computed WHERE.  `EXPRESSION` is by the first ten
+    characters of the title in upper case.
     """
 
     CUSTOMER = "customer"
@@ -35,9 +37,12 @@ class Query(StrEnum):
     WINDOW = "window"
     SESSION = "session"
     JOIN = "join"
+    COMPUTED = "computed"
+    EXPRESSION = "expression"
 
 
-# What engines are measured by that have no exactly-once join or sessions to compare with.
+# The queries that every peer is written for: Quix Streams and Spark have no exactly-once join or
+# sessions to compare with, and computed columns and keys are measured beside Kafka Streams alone.
 TABLES = frozenset({Query.CUSTOMER, Query.TITLE, Query.WINDOW})
 
 
@@ -107,6 +112,8 @@ WORKLOADS = {
         Workload("g", "SIGKILL in the middle of (a)", Query.CUSTOMER, "uniform", Kind.KILL),
         Workload("h", "orders join payments", Query.JOIN, "orders", goal=1.5),
         Workload("i", "sessions of customers", Query.SESSION, "visits", part=2, goal=2.0),
+        Workload("j", "WHERE and three computed columns, by title", Query.COMPUTED, "uniform"),
+        Workload("k", "grouped by an expression", Query.EXPRESSION, "uniform"),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
         Workload("g01", "SIGKILL, 100 k keys", Query.CUSTOMER, "visits", Kind.KILL),
         Workload("g10", "SIGKILL, 10 M keys", Query.CUSTOMER, "many-keys", Kind.KILL),

@@ -15,7 +15,7 @@ change.
 | tombstone-ignored   | records without a value are not written                                 |
 | sink-time-now       | results are written with the time of sending                            |
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
-| store-of-another    | stores are not asked whose rows they hold                               |
+| store-of-another    | stores are not asked whose rows they hold, nor of which history         |
 | offset-of-another   | a topic that was made again is read on from the old one's offsets       |
 
 The last three need what no simulated history has: a driver that is another process, stores that
@@ -212,7 +212,15 @@ def _store_of_another() -> list[Patch]:
     def believed(*_: object) -> None:
         """Whatever is there is taken for what should be."""
 
-    return [(table_store, "_check_name", believed)]
+    def unasked(store: TableStore, reader: Any, bounds: tuple[int, int], records: int) -> Any:
+        return "", reader.read(store.position.offset if store.position else 0, bounds[1], records)
+
+    return [
+        (table_store, "_check_name", believed),
+        # Else another history is seen, and the store is restored.
+        (restore, "compared", unasked),
+        (restore, "_wrong_count", lambda _: ""),
+    ]
 
 
 def _offset_of_another() -> list[Patch]:

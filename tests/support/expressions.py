@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from holdfast.sql.plan.relation import read_column
 from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import BOOLEAN, Column, SqlType
 
@@ -10,19 +13,13 @@ __all__ = ["condition", "duckdb_column", "made", "named", "spark_column"]
 
 def spark_column(column: Column, name: str = "") -> NamedExpression:
     """A column of a source, carried as it is; `name` is its new one."""
-    return _column(column, "`", name)
+    return NamedExpression(name or column.name, read_column(column))
 
 
 def duckdb_column(column: Column, ref: str = "") -> NamedExpression:
     """A column that is made of another one, `ref`, which needs no evaluation."""
-    return _column(Column(ref or column.name, column.type), '"', column.name)
-
-
-def _column(column: Column, quote: str, name: str) -> NamedExpression:
-    text = f"{quote}{column.name}{quote}"
-    return NamedExpression(
-        name or column.name, Expression(text, column.type, (column.name,), column.name)
-    )
+    name = ref or column.name
+    return NamedExpression(column.name, Expression(f'"{name}"', column.type, (name,), name))
 
 
 def made(sql: str, sql_type: SqlType, *reads: str) -> Expression:
@@ -30,9 +27,9 @@ def made(sql: str, sql_type: SqlType, *reads: str) -> Expression:
     return Expression(sql, sql_type, reads)
 
 
-def named(sql: str, column: Column, *reads: str) -> NamedExpression:
-    """The same under the name of a column."""
-    return NamedExpression(column.name, made(sql, column.type, *reads))
+def named(sql: str, column: Column, *reads: str, released: str = "") -> NamedExpression:
+    """The same under the name of a column; `released`: its text in the first release."""
+    return NamedExpression(column.name, replace(made(sql, column.type, *reads), released=released))
 
 
 def condition(sql: str | None, *reads: str) -> Expression | None:

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.runtime.queries.query_run import QueryRun
-from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.state.topics.orders import Order, OrderBook, Told, statement_digest
@@ -112,7 +111,7 @@ class Steering:
         run_.release()
         try:
             run_.prepare()
-            start_streams([run_], self._stop)
+            run_.stream()
         except (PlanAgain, Retriable) as error:
             _LOG.warning("%s is not resumed yet: %s", run_.query.id, error.fact)
             run_.hold()

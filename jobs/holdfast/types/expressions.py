@@ -111,5 +111,9 @@ def combined(parts: Sequence[Expression], sql: str, sql_type: SqlType) -> Expres
 
 
 def in_duckdb(name: str) -> str:
-    """The name of a source's column in DuckDB, which does not tell upper from lower case."""
-    return name if name == name.upper() else f"{name} {name.encode().hex()}"
+    """The name of a source's column in DuckDB, which does not tell upper from lower case.
+
+    Most names are upper-case, and those that ingest adds are lower-case behind two underscores.
+    """
+    usual = name.lower() if name.startswith("__") else name.upper()
+    return name if name == usual else f"{name} {name.encode().hex()}"

@@ -40,7 +40,7 @@ _PHASES = ("batch", "get", "merge", "produce", "commit", "put")
 
 
 @click.command()
-@click.option("--workload", default="a", show_default=True, help="Of (a) to (d), (h), (i), or a10.")
+@click.option("--workload", default="a", show_default=True, help="(a) to (d), (h) to (k), a10.")
 @click.option("--records", type=click.IntRange(1000), default=3_000_000, show_default=True)
 @click.option("--set", "settings", multiple=True, help="A setting of Holdfast, key=value.")
 @click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
@@ -49,7 +49,7 @@ def main(workload: str, records: int, settings: Sequence[str], home: Path) -> No
     chosen = WORKLOADS.get(workload)
     if chosen is None or chosen.kind is not Kind.THROUGHPUT:
         raise click.UsageError(
-            f"{workload!r} has no steady rate; take one of a, b, c, d, h, i, a10."
+            f"{workload!r} has no steady rate; take one of a, b, c, d, h, i, j, k, a10."
         )
     home = home.absolute()
     folder = home / time.strftime("profile-%Y%m%d-%H%M%S")

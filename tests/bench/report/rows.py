@@ -1,6 +1,6 @@
 """Rows of a sink as whole numbers, made from the input by plain arithmetic, and compared.
 
-A row of totals is the customer's or title's number, its window's start and end, N and the sum;
+A row of totals is the number in its key, its window's start and end, N and the sum or sums;
 a window that has none, or whose end no peer writes, is 0.  A row of the join is the order's
 number, its customer, its amount and what was paid.
 """
@@ -21,6 +21,7 @@ __all__ = [
     "PAIRS",
     "TOTALS",
     "Rows",
+    "columns",
     "difference",
     "pair_row",
     "sale",
@@ -33,10 +34,20 @@ Rows = npt.NDArray[np.int64]
 """One row per line."""
 
 TOTALS = ("key", "window start", "window end", "N", "TOTAL")
+COMPUTED = (*TOTALS, "POINTS", "LETTERS")
 PAIRS = ("order", "customer", "amount", "paid")
 
 _START, _SESSION = struct.Struct(">q"), struct.Struct(">qq")
 _SHOWN = 3
+_VALUES = TOTALS.index("N")  # from here on columns are in the value
+
+# The text and the number of digits in a key: c00000012, Movie 00012, MOVIE 0001.
+_NAMES = {
+    Query.TITLE: (b"Movie ", 5),
+    Query.COMPUTED: (b"Movie ", 5),
+    Query.EXPRESSION: (b"MOVIE ", 4),
+}
+_CUSTOMER = (b"c", 8)
 
 
 def sale(value: bytes | None, time_ms: int) -> tuple[int, int, int, int]:
@@ -46,17 +57,23 @@ def sale(value: bytes | None, time_ms: int) -> tuple[int, int, int, int]:
     return int(fields["customer"][1:]), int(fields["title"][-5:]), amount, time_ms
 
 
-def total_row(key: bytes | None, value: bytes) -> tuple[int, int, int, int, int]:
-    """A row of totals as the peers write them.
+def columns(query: Query) -> tuple[str, ...]:
+    """The names of the numbers in a row of a query's table."""
+    return COMPUTED if query is Query.COMPUTED else TOTALS
+
+
+def total_row(query: Query, key: bytes | None, value: bytes) -> tuple[int, ...]:
+    """A row of totals as the peers write them, with the `columns` of the query.
 
     Raises:
         ValueError: it is none.
     """
-    name, window = _named(key)
+    number, window = _named(query, key)
     fields = orjson.loads(value)
-    if not isinstance(fields, dict) or not {"N", "TOTAL"} <= fields.keys():
-        raise ValueError(f"the value {value!r} of key {key!r} has no N and TOTAL")
-    return name, *_bounds(window), _whole(fields["N"]), _whole(fields["TOTAL"])
+    names = columns(query)[_VALUES:]
+    if not isinstance(fields, dict) or not set(names) <= fields.keys():
+        raise ValueError(f"the value {value!r} of key {key!r} has no {' and '.join(names)}")
+    return number, *_bounds(window), *(_whole(fields[name]) for name in names)
 
 
 def pair_row(key: bytes | None, value: bytes | None) -> tuple[int, int, int, int]:
@@ -82,6 +99,10 @@ def wanted_totals(query: Query, sales: Rows) -> Rows:
         return _summed(customer, time - time % WINDOW_MS, none, amount)
     if query is Query.SESSION:
         return _sessions(customer, time, amount)
+    if query is Query.COMPUTED:
+        return _computed(customer, title, amount)
+    if query is Query.EXPRESSION:
+        return _summed(title // 10, none, none, amount)  # all but the last digit
     return _summed(customer, none, none, amount)
 
 
@@ -114,14 +135,14 @@ def difference(found: Rows, wanted: Rows, columns: Sequence[str]) -> str:
     return f"of its {len(found):,} rows, {len(wanted):,} wanted, {'; '.join(parts)}"
 
 
-def _named(key: bytes | None) -> tuple[int, bytes]:
-    """The number of a customer (c00000012) or title (Movie 00012), and what follows it."""
+def _named(query: Query, key: bytes | None) -> tuple[int, bytes]:
+    """The number in a key of the query's table, and what follows it."""
     key = key or b""
-    prefix, digits = (b"c", 8) if key.startswith(b"c") else (b"Movie ", 5)
+    prefix, digits = _NAMES.get(query, _CUSTOMER)
     end = len(prefix) + digits
     number = key[len(prefix) : end]
     if not key.startswith(prefix) or len(number) != digits or not number.isdigit():
-        raise ValueError(f"the key {key!r} names no customer and no title")
+        raise ValueError(f"the key {key!r} is none of the table by {query.value}")
     return int(number), key[end:]
 
 
@@ -132,6 +153,8 @@ def _bounds(window: bytes) -> tuple[int, int]:
     if len(window) == _SESSION.size:
         end, start = _SESSION.unpack(window)
         return start, end
+    if len(window) not in {0, _START.size}:
+        raise ValueError(f"a key ends with {window!r}, which is no window")
     return (_START.unpack(window)[0], 0) if window else (0, 0)
 
 
@@ -153,14 +176,26 @@ def _sessions(customer: Rows, time: Rows, amount: Rows) -> Rows:
     return _summed(customer, time[firsts][number], time[lasts][number], amount)
 
 
-def _summed(key: Rows, start: Rows, end: Rows, amount: Rows) -> Rows:
-    """N and the sum of the amounts by key and window."""
+def _computed(customer: Rows, title: Rows, amount: Rows) -> Rows:
+    """Price with tax, points and letters by title; customers compare as their numbers do."""
+    taxed = amount * 119 // 100
+    chosen = (taxed >= 20) & (customer < 900_000)
+    points = np.where(amount >= 50, 10, np.where(amount >= 20, 2, 0))
+    digits = customer[:, None] // 10 ** np.arange(_CUSTOMER[1]) % 10
+    letters = 1 + np.count_nonzero(digits, axis=1)  # the c, and the digits without zeros
+    none = np.zeros_like(title[chosen])
+    return _summed(title[chosen], none, none, taxed[chosen], points[chosen], letters[chosen])
+
+
+def _summed(key: Rows, start: Rows, end: Rows, *values: Rows) -> Rows:
+    """N and the sum of each of the values by key and window."""
     keys = np.column_stack([key, start, end])
     order = np.lexsort(keys.T[::-1])
-    keys, amount = keys[order], amount[order]
+    keys = keys[order]
     first = np.flatnonzero(_changes(keys))
     counts = np.diff(np.append(first, len(keys)))
-    return np.column_stack([keys[first], counts, np.add.reduceat(amount, first)])
+    sums = [np.add.reduceat(each[order], first) for each in values]
+    return np.column_stack([keys[first], counts, *sums])
 
 
 def _changes(rows: Rows) -> npt.NDArray[np.bool_]:

@@ -17,6 +17,19 @@ _WINDOWS = {
     Query.WINDOW: "WINDOW TUMBLING (SIZE 5 MINUTES) ",
     Query.SESSION: "WINDOW SESSION (5 MINUTES, GRACE PERIOD 24 HOURS) ",
 }
+_KEYS = {
+    Query.TITLE: "title",
+    Query.COMPUTED: "title",
+    Query.EXPRESSION: "UCASE(SUBSTRING(title, 1, 10))",
+}
+# The price with 19 % of tax, points by price, the characters to print on labels.
+_SUMS = (
+    "SUM(amount * 119 / 100) AS total, "
+    "SUM(CASE WHEN amount >= 50 THEN 10 WHEN amount >= 20 THEN 2 ELSE 0 END) AS points, "
+    "SUM(LEN(REPLACE(customer, '0', ''))) AS letters"
+)
+# The dearer sales to nine customers in ten.
+_WHERE = "WHERE amount * 119 / 100 >= 20 AND UCASE(customer) < 'C00900000' "
 
 
 def statements(case: Case) -> str:
@@ -25,13 +38,16 @@ def statements(case: Case) -> str:
 
 
 def _totals(case: Case) -> str:
-    key = "title" if case.query is Query.TITLE else "customer"
+    key = _KEYS.get(case.query, "customer")
+    named = f"{key} AS shelf" if case.query is Query.EXPRESSION else key
+    computed = case.query is Query.COMPUTED
+    sums, where = (_SUMS, _WHERE) if computed else ("SUM(amount) AS total", "")
     window = _WINDOWS.get(case.query, "")
     return (
         "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
         f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
         f"CREATE TABLE totals {_sink(case)} AS "
-        f"SELECT {key}, COUNT(*) AS n, SUM(amount) AS total FROM sales {window}"
+        f"SELECT {named}, COUNT(*) AS n, {sums} FROM sales {window}{where}"
         f"GROUP BY {key} EMIT CHANGES;\n"
     )
 

@@ -32,7 +32,7 @@ class Quix:
         pin = next(t for t in REQUIREMENTS.read_text().split() if t.startswith("quixstreams=="))
         self.notes = (
             f"{pin.partition('==')[2]}, exactly-once, changelog topics on, RocksDB, "
-            f"{_PROCESSES} processes, otherwise defaults (a commit every 5 s); not (h) and (i)"
+            f"{_PROCESSES} processes, otherwise defaults (a commit every 5 s); not (h) to (k)"
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:

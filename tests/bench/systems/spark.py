@@ -25,7 +25,7 @@ class Spark:
     notes = (
         "same Spark, executors and Kafka source as Holdfast; RocksDB state store with changelog "
         "checkpointing; sink at least once; no changelog topic, state on a local disk that "
-        "executors must share; not (h) and (i)"
+        "executors must share; not (h) to (k)"
     )
 
     def prepare(self, report: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import orjson
@@ -15,6 +16,7 @@ from tests.bench.report.rows import (
     PAIRS,
     TOTALS,
     Rows,
+    columns,
     difference,
     pair_row,
     sale,
@@ -25,12 +27,18 @@ from tests.bench.report.rows import (
 from tests.bench.workloads import INPUTS, WINDOW_MS, Input, Query
 
 SMALL = Input("small", keys=20, titles=7, every_ms=40_000)
+WIDE = Input("wide", titles=35)  # of customers that a WHERE drops, too, and of several shelves
 N, TOTAL = TOTALS.index("N"), TOTALS.index("TOTAL")
 
 
-def sales(count: int = 400) -> Rows:
-    made = (record for chunk in records(SMALL, count, 1_000) for record in chunk)
+def sales(count: int = 400, spec: Input = SMALL) -> Rows:
+    made = (record for chunk in records(spec, count, 1_000) for record in chunk)
     return np.array([sale(value, time) for _, value, time in made], np.int64)
+
+
+def texts(spec: Input = WIDE) -> list[dict[str, Any]]:
+    """The same records as their JSON says."""
+    return [orjson.loads(value) for chunk in records(spec, 400, 1_000) for _, value, _ in chunk]
 
 
 def by_hand(query: Query) -> dict[tuple[int, int], list[int]]:
@@ -50,6 +58,34 @@ def test_totals_are_those_that_are_counted_by_hand(query: Query) -> None:
     assert {(key, start): [n, total] for key, start, _, n, total in found.tolist()} == by_hand(
         query
     )
+
+
+def test_computed_columns_are_those_that_the_texts_give() -> None:
+    table: dict[str, list[int]] = {}
+    for each in texts():
+        price, customer = each["amount"], each["customer"]
+        taxed = int(price * 119 / 100)
+        if taxed >= 20 and customer.upper() < "C00900000":
+            row = table.setdefault(each["title"], [0, 0, 0, 0])
+            row[0] += 1
+            row[1] += taxed
+            row[2] += 10 if price >= 50 else 2 if price >= 20 else 0
+            row[3] += len(customer.replace("0", ""))
+    found = wanted_totals(Query.COMPUTED, sales(spec=WIDE)).tolist()
+    assert {f"Movie {key:05d}": values for key, _, _, *values in found} == table
+    dropped = {(e["amount"] * 119 // 100 >= 20, e["customer"] < "c00900000") for e in texts()}
+    assert len(dropped) == 4  # each half of the condition drops records that the other keeps
+
+
+def test_an_expression_groups_what_its_text_is_equal_for() -> None:
+    table: dict[str, list[int]] = {}
+    for each in texts():
+        row = table.setdefault(each["title"][:10].upper(), [0, 0])
+        row[0] += 1
+        row[1] += each["amount"]
+    found = wanted_totals(Query.EXPRESSION, sales(spec=WIDE)).tolist()
+    assert {f"MOVIE {key:04d}": values for key, _, _, *values in found} == table
+    assert len(table) == 4
 
 
 def test_a_session_goes_on_as_long_as_the_gap_is_not_longer() -> None:
@@ -93,17 +129,26 @@ def shifted(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("broken", [swapped, moved, summed_wrong, sums_swapped, renamed, shifted])
-@pytest.mark.parametrize("query", [Query.CUSTOMER, Query.TITLE, Query.WINDOW, Query.SESSION])
+@pytest.mark.parametrize("query", sorted(set(Query) - {Query.JOIN}))
 def test_a_table_with_the_right_total_and_a_wrong_row_is_found(
     query: Query, broken: Callable[[Rows], None]
 ) -> None:
-    wanted = wanted_totals(query, sales())
+    wanted = wanted_totals(query, sales(spec=WIDE if query is Query.EXPRESSION else SMALL))
     found = wanted.copy()
     broken(found)
     if broken is not summed_wrong:
         assert found[:, N].sum() == wanted[:, N].sum()
-    assert "wrong" in difference(found, wanted, TOTALS)
-    assert difference(wanted[::-1], wanted, TOTALS) == ""
+    assert "wrong" in difference(found, wanted, columns(query))
+    assert difference(wanted[::-1], wanted, columns(query)) == ""
+
+
+@pytest.mark.parametrize("column", ["POINTS", "LETTERS"])
+def test_a_wrong_sum_of_any_computed_column_is_found(column: str) -> None:
+    names = columns(Query.COMPUTED)
+    wanted = wanted_totals(Query.COMPUTED, sales(spec=WIDE))
+    found = wanted.copy()
+    found[3, names.index(column)] += 1
+    assert f"{column} {found[3, names.index(column)]}" in difference(found, wanted, names)
 
 
 def test_a_key_that_is_dropped_and_one_that_is_there_twice_are_found() -> None:
@@ -135,8 +180,33 @@ def test_an_empty_sink_of_an_empty_input_proves_nothing() -> None:
 )
 def test_every_peer_s_keys_are_read(suffix: bytes, start: int, end: int) -> None:
     value = b'{"N":2,"TOTAL":30}'
-    assert total_row(b"c00000012" + suffix, value) == (12, start, end, 2, 30)
-    assert total_row(b"Movie 00012", value) == (12, 0, 0, 2, 30)
+    assert total_row(Query.WINDOW, b"c00000012" + suffix, value) == (12, start, end, 2, 30)
+    assert total_row(Query.TITLE, b"Movie 00012", value) == (12, 0, 0, 2, 30)
+    assert total_row(Query.EXPRESSION, b"MOVIE 0012", value) == (12, 0, 0, 2, 30)
+
+
+def test_a_row_has_all_columns_of_its_query() -> None:
+    value = b'{"N":2,"TOTAL":30,"POINTS":12,"LETTERS":9}'
+    assert total_row(Query.COMPUTED, b"Movie 00012", value) == (12, 0, 0, 2, 30, 12, 9)
+    with pytest.raises(ValueError, match="no N and TOTAL and POINTS and LETTERS"):
+        total_row(Query.COMPUTED, b"Movie 00012", b'{"N":2,"TOTAL":30}')
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        (Query.EXPRESSION, b"Movie 0012"),  # not in upper case
+        (Query.EXPRESSION, b"MOVIE 00012"),  # not cut
+        (Query.EXPRESSION, b"Movie 00012"),  # neither
+        (Query.COMPUTED, b"MOVIE 00012"),
+        (Query.TITLE, b"c00000012"),
+        (Query.CUSTOMER, b"Movie 00012"),
+    ],
+)
+def test_a_key_of_another_table_is_refused(query: Query, key: bytes) -> None:
+    value = b'{"N":2,"TOTAL":30,"POINTS":12,"LETTERS":9}'
+    with pytest.raises(ValueError, match="key"):
+        total_row(query, key, value)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +215,7 @@ def test_every_peer_s_keys_are_read(suffix: bytes, start: int, end: int) -> None
         (None, {"N": 1, "TOTAL": 1}),
         (b"c0000001x", {"N": 1, "TOTAL": 1}),
         (b"x00000012", {"N": 1, "TOTAL": 1}),
+        (b"c000000123", {"N": 1, "TOTAL": 1}),
         (b"c00000012", {"N": 1}),
         (b"c00000012", {"N": 1.5, "TOTAL": 1}),
         (b"c00000012", {"N": None, "TOTAL": 1}),
@@ -152,7 +223,7 @@ def test_every_peer_s_keys_are_read(suffix: bytes, start: int, end: int) -> None
 )
 def test_what_is_no_row_is_refused(key: bytes | None, value: object) -> None:
     with pytest.raises(ValueError, match=r"key|whole"):
-        total_row(key, orjson.dumps(value))
+        total_row(Query.CUSTOMER, key, orjson.dumps(value))
 
 
 def test_every_pair_is_compared() -> None:

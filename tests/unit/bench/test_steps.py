@@ -55,10 +55,10 @@ def test_a_restore_follows_the_run_whose_table_it_restores() -> None:
     assert {step.workload.name for step in found} == {"a"}
 
 
-def test_joins_and_sessions_are_run_by_those_that_have_them() -> None:
-    found = steps(replace(FULL, workloads=("h", "i"), rounds=1), _peers())
+def test_a_workload_is_run_by_those_that_it_is_written_for() -> None:
+    found = steps(replace(FULL, workloads=("h", "i", "j", "k"), rounds=1), _peers())
     assert {step.peer.name for step in found} == {"holdfast", "kafka-streams"}
-    assert len(found) == 4
+    assert len(found) == 8
 
 
 def test_the_same_seed_makes_the_same_records() -> None:
@@ -89,6 +89,8 @@ def test_our_statements_are_understood(query: Query) -> None:
         Query.WINDOW: "WINDOW TUMBLING",
         Query.SESSION: "WINDOW SESSION",
         Query.JOIN: "WITHIN",
+        Query.COMPUTED: "AS letters FROM sales WHERE ",
+        Query.EXPRESSION: "GROUP BY UCASE(SUBSTRING(title, 1, 10)) ",
     }
     assert wanted.get(query, "") in statements(case)
 

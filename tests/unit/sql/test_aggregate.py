@@ -48,7 +48,7 @@ def test_a_whole_statement() -> None:
     assert query.id == "ctas_t"
     assert query.statement.startswith("CREATE TABLE t")
     assert query.statement.endswith("EMIT CHANGES")
-    assert str(query.filter) == "((`I` > 0) AND (`D` IS NOT NULL))"
+    assert str(query.filter) == '(("I" > 0) AND ("D" IS NOT NULL))'
     assert query.step == AggregateStep(
         keys=(spark_column(Column("K", STRING)),),
         window=None,
@@ -143,9 +143,9 @@ def test_identical_calls_are_one_aggregate() -> None:
     assert [(a.name, a.function, tuple(map(str, a.args)), a.literals) for a in step.aggregates] == [
         ("__a0", "COUNT", (), ()),
         ("__a1", "COUNT", ("1",), ()),
-        ("__a2", "LATEST_BY_OFFSET", ("`I`",), ()),
-        ("__a3", "LATEST_BY_OFFSET", ("`I`",), (False,)),
-        ("__a4", "SUM", ("`I`",), ()),
+        ("__a2", "LATEST_BY_OFFSET", ('"I"',), ()),
+        ("__a3", "LATEST_BY_OFFSET", ('"I"',), (False,)),
+        ("__a4", "SUM", ('"I"',), ()),
     ]
     assert [o.ref for o in step.outputs] == ["__a4", "__a4", None, "__a1", "__a2", "__a3"]
 

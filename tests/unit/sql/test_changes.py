@@ -33,7 +33,9 @@ def test_several_queries_write_one_stream() -> None:
     assert {q.sink.topic for q in topology.queries} == {"O"}
     step = topology.queries[1].step
     assert isinstance(step, ProjectStep)
-    assert step.outputs == (named("CAST(`V` AS BIGINT)", Column("V", BIGINT), "V"),)
+    assert step.outputs == (
+        named('TRY(CAST("V" AS BIGINT))', Column("V", BIGINT), "V", released="CAST(`V` AS BIGINT)"),
+    )
 
 
 def test_a_join_is_inserted_with_its_columns_widened() -> None:

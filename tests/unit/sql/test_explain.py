@@ -34,12 +34,12 @@ Source STREAM S
 
 Query csas_big
     CREATE STREAM big AS SELECT k, v FROM s WHERE v > 10 PARTITION BY k
-  Sub-topology 0: ingest, Spark SQL, one transaction per source topic partition
+  Sub-topology 0: read, evaluate and write, one transaction per source topic partition
     source       STREAM S, topic in, 2 partitions, key NONE, value JSON
     event time   TS
-    filter       (`V` > 10)
-    key          K STRING = `K`
-    value        V INTEGER = `V`
+    filter       ("V" > 10)
+    key          K STRING = K
+    value        V INTEGER = V
     sink         STREAM BIG, topic BIG, 2 partitions, key KAFKA, value JSON
     key          K STRING
 
@@ -48,14 +48,14 @@ Query ctas_t
       SELECT k, COUNT(*) AS n, SUM(v) / COUNT(*) AS mean FROM big
       WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES, GRACE PERIOD 90 SECONDS)
       GROUP BY k HAVING COUNT(*) > 1
-  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side
+  Sub-topology 0: read, evaluate and pack, one task per source topic partition
     source       STREAM BIG, topic BIG, 2 partitions, key KAFKA, value JSON
     event time   the record's timestamp
     filter       none
-    key          K STRING = `K`
+    key          K STRING = K
     window       HOPPING size 1 hour, advance 10 minutes, grace 90 seconds, retention 3690 seconds
     partial      __a0 BIGINT = COUNT(*)
-    partial      __a1 INTEGER = SUM(`V`)
+    partial      __a1 INTEGER = SUM("V")
   Shuffle by key: pmod(hash(key), P), P = 4
   Sub-topology 1: state task, one transaction per state partition
     state        window store, P state partitions
@@ -114,7 +114,7 @@ def test_the_flights_example() -> None:
 def test_the_movies_example_is_the_designs() -> None:
     movies = aggregate("movies.sql", "MOVIE_TICKETS_SOLD")
     assert [(a.function, tuple(map(str, a.args))) for a in movies.aggregates] == [
-        ("COUNT", ("`TICKET_TOTAL_VALUE`",))
+        ("COUNT", ('"TICKET_TOTAL_VALUE"',))
     ]
 
 
@@ -141,8 +141,8 @@ INSERT INTO a (id, v) VALUES (1, 2);
         "left         STREAM A, topic a, key KAFKA, value JSON",
         "join         LEFT STREAM-STREAM",
         "within       1 second before, 2 seconds after, grace 3 seconds",
-        "carries      A_V INTEGER = `V`",
-        "rows of      KSQL_SYNTH_0 INTEGER = `L`",
+        "carries      A_V INTEGER = V",
+        "rows of      KSQL_SYNTH_0 INTEGER = "L"",
         "state        which keys passed the filter; only those leave a tombstone",
         "changes      old and new row by 1 grouping expressions",
         "takes back   __a0 BIGINT = COUNT(*)",

@@ -20,10 +20,10 @@ S = (
 
 
 def compiled(expression: str) -> tuple[str, str]:
-    """Type and Spark SQL of an expression."""
+    """Type of an expression, and its text for fingerprints, which is Spark SQL."""
     step = compile_text(f"{S}CREATE STREAM o AS SELECT {expression} AS c FROM s;").queries[0].step
     assert isinstance(step, ProjectStep)
-    return str(step.outputs[0].column.type), step.outputs[0].sql
+    return str(step.outputs[0].column.type), step.outputs[0].expression.canonical
 
 
 @pytest.mark.parametrize(

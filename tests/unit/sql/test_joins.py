@@ -109,7 +109,7 @@ def test_keys_of_different_types_meet_in_the_wider_one() -> None:
     select = f"SELECT o.id, way FROM orders o JOIN sent s {IN_TIME} ON o.id = s.ref"
     step = join_of(queries("STREAM", select)[0])
     assert [i.keys[0].column for i in step.inputs] == [Column("__KEY", BIGINT)] * 2
-    assert [i.keys[0].sql for i in step.inputs] == ["CAST(`ID` AS BIGINT)", "`REF`"]
+    assert [i.keys[0].sql for i in step.inputs] == ['CAST("ID" AS BIGINT)', '"REF"']
 
 
 def test_windowed_sources_join_within_their_windows() -> None:
@@ -146,7 +146,7 @@ def test_what_a_join_cannot_do_itself_follows_it() -> None:
     )
     assert join.sink.internal
     assert isinstance(grouped.step, AggregateStep)
-    assert grouped.step.keys[0].sql == "`I_PRICE`"
+    assert grouped.step.keys[0].sql == '"I_PRICE"'
     join, keyed = queries(
         "STREAM",
         "SELECT qty, o.item FROM orders o JOIN items i ON o.item = i.item PARTITION BY qty",
@@ -163,7 +163,7 @@ def test_a_join_of_tables_reads_its_key_from_the_record_key() -> None:
     )
     assert join_of(join).form is JoinForm.TABLE_TABLE
     assert isinstance(changes.step, ChangesStep)
-    assert changes.step.input.keys[0].sql == "`__KEY`"
+    assert changes.step.input.keys[0].ref == "__KEY"
     assert isinstance(grouped.step, AggregateStep)
     assert len(grouped.step.undo) == len(grouped.step.aggregates) == 1
 

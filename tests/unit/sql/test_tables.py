@@ -49,7 +49,7 @@ def test_where_over_a_table_keeps_which_rows_passed() -> None:
     assert isinstance(query.step, TableStep)
     assert query.step.input.keys == (spark_column(Column("NR", INTEGER), "ROOM"),)
     assert query.step.input.columns == (spark_column(Column("BEDS", INTEGER)),)
-    assert (query.filter, str(query.step.input.filter)) == (None, "(`FLOOR` = 2)")
+    assert (query.filter, str(query.step.input.filter)) == (None, '("FLOOR" = 2)')
 
 
 def test_an_aggregate_over_a_table_takes_the_old_row_back() -> None:
@@ -59,7 +59,7 @@ def test_an_aggregate_over_a_table_takes_the_old_row_back() -> None:
     ).queries
     assert isinstance(changes.step, ChangesStep)
     assert (changes.id, changes.sink.internal) == ("ctas_o_changes", True)
-    assert [c.sql for c in changes.step.input.columns] == ["`FLOOR`", "`BEDS`"]
+    assert [c.sql for c in changes.step.input.columns] == ['"FLOOR"', '"BEDS"']
     assert changes.step.groups == 1
     assert isinstance(grouped.step, AggregateStep)
     calls = (grouped.step.aggregates, grouped.step.undo)
@@ -101,8 +101,8 @@ def test_a_projection_of_a_windowed_stream_keeps_its_windows() -> None:
 def test_table_functions_make_rows_out_of_arrays() -> None:
     query = last("CREATE STREAM o AS SELECT nr, UCASE(EXPLODE(names)) AS name FROM visits;")
     assert isinstance(query.step, ProjectStep)
-    assert [(e.sql, e.column.name) for e in query.step.explode] == [("`NAMES`", "KSQL_SYNTH_0")]
-    assert [o.sql for o in query.step.outputs] == ["upper(`KSQL_SYNTH_0`)"]
+    assert [(e.sql, e.column.name) for e in query.step.explode] == [('"NAMES"', "KSQL_SYNTH_0")]
+    assert [o.sql for o in query.step.outputs] == ['upper("KSQL_SYNTH_0")']
 
 
 def test_header_columns_read_the_headers() -> None:
@@ -112,7 +112,8 @@ def test_header_columns_read_the_headers() -> None:
     ).queries[0]
     assert isinstance(query.step, ProjectStep)
     assert query.step.outputs[0].sql == (
-        "try_element_at(filter(`__headers`, h -> h.`KEY` = 'trace'), -1).`VALUE`"
+        'struct_extract(list_extract(list_filter("__headers", lambda h: h."KEY" = \'trace\'), -1), '
+        "'VALUE')"
     )
 
 

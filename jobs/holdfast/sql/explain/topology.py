@@ -85,17 +85,17 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     yield f"Query {query.id}"
     yield from (f"    {line}" for line in query.statement.splitlines())
     if isinstance(query.step, ProjectStep):
-        yield "  Sub-topology 0: ingest, Spark SQL, one transaction per source topic partition"
+        yield "  Sub-topology 0: read, evaluate and write, one transaction per source topic partition"
         yield from _reading(query)
         yield from _projection(query.step)
         yield from _sink(query)
         return
     if isinstance(query.step, AggregateStep):
-        yield "  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side"
+        yield "  Sub-topology 0: read, evaluate and pack, one task per source topic partition"
         yield from _reading(query)
         yield from _grouping(query.step)
     else:
-        yield "  Sub-topology 0: ingest, Spark SQL"
+        yield "  Sub-topology 0: read, evaluate and pack, one task per source topic partition"
         yield from inputs(query)
     yield f"  {_shuffle(query)}, P = " + properties.get("state.partitions", "state.partitions")
     yield "  Sub-topology 1: state task, one transaction per state partition"
@@ -117,13 +117,15 @@ def _reading(query: Query) -> Iterator[str]:
 
 
 def _expression(item: NamedExpression) -> str:
-    return f"{item.column} = {item.sql}"
+    return f"{item.column} = {item.ref or item.sql}"
 
 
 def _projection(step: ProjectStep) -> Iterator[str]:
     yield line("key", "; ".join(map(_expression, step.keys)) or "none")
     for array in step.explode:
-        yield line("rows of", f"{array.name} {array.expression.type.element} = {array.sql}")
+        yield line(
+            "rows of", f"{array.name} {array.expression.type.element} = {array.ref or array.sql}"
+        )
     for output in step.outputs:
         yield line("value", _expression(output))
 
@@ -206,9 +208,9 @@ def _input(side: Input, label: str) -> Iterator[str]:
     yield line(label, f"{source.kind} {source.name}, topic {topic(source)}")
     yield line("filter", text_of(side.filter))
     for key in side.keys:
-        yield line("key", f"{key.column} = {key.sql}")
+        yield line("key", f"{key.column} = {key.ref or key.sql}")
     for column in side.columns:
-        yield line("carries", f"{column.column} = {column.sql}")
+        yield line("carries", f"{column.column} = {column.ref or column.sql}")
 
 
 def row_step(query: Query) -> Iterator[str]:
@@ -263,4 +265,4 @@ def records(items: tuple[Insertion | Expectation, ...]) -> Iterator[str]:
         verb = "Insert into" if isinstance(item, Insertion) else "Expect from"
         yield f"{verb} {item.source.name}, topic {item.source.topic}"
         for value in item.values:
-            yield line("value", f"{value.column} = {value.sql}")
+            yield line("value", f"{value.column} = {value.ref or value.sql}")

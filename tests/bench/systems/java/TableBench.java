@@ -7,6 +7,7 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
@@ -17,6 +18,7 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -39,8 +41,9 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * COUNT and SUM(amount) per customer, per title, per customer and 5 minutes or per session, or
- * orders with their payments, on Kafka Streams.
+ * COUNT and SUM(amount) per customer, per title, per expression of the title, per customer and
+ * 5 minutes or per session; computed columns per title; or orders with their payments; on Kafka
+ * Streams.
  *
  * Arguments: brokers, application id, input topics (orders,payments or one), sink topic, query,
  * state folder, and the port of 127.0.0.1 at which GET /key answers from the store, if any.
@@ -72,11 +75,19 @@ public final class TableBench {
         public String method;
     }
 
+    /** The computed columns of one sale. */
+    private record Line(long taxed, long points, long letters) {}
+
+    private record Bill(long n, long taxed, long points, long letters) {}
+
     private record Settled(Order order, long paid) {}
 
     public static void main(String[] args) throws InterruptedException, IOException {
-        StreamsBuilder builder = args[4].equals("join")
-            ? joined(args[2].split(","), args[3]) : topology(args[2], args[3], args[4]);
+        StreamsBuilder builder = switch (args[4]) {
+            case "join" -> joined(args[2].split(","), args[3]);
+            case "computed" -> computed(args[2], args[3]);
+            default -> topology(args[2], args[3], args[4]);
+        };
         KafkaStreams streams =
             new KafkaStreams(builder.build(), properties(args[0], args[1], args[5]));
         streams.setGlobalStateRestoreListener(new RestoreTimes());
@@ -143,15 +154,48 @@ public final class TableBench {
         return builder;
     }
 
+    /** The WHERE and the columns are computed before the repartition topic, which holds numbers. */
+    private static StreamsBuilder computed(String input, String sink) {
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(input, Consumed.with(Serdes.String(), readOnly(Sale.class)))
+            .filter((key, sale) -> taxed(sale) >= 20
+                && sale.customer.toUpperCase(Locale.ROOT).compareTo("C00900000") < 0)
+            .map((key, sale) -> new KeyValue<>(sale.title,
+                new Line(taxed(sale), points(sale), sale.customer.replace("0", "").length())))
+            .groupByKey(Grouped.with(Serdes.String(), lineSerde()))
+            .aggregate(() -> new Bill(0, 0, 0, 0),
+                (key, line, bill) -> new Bill(bill.n + 1, bill.taxed + line.taxed,
+                    bill.points + line.points, bill.letters + line.letters),
+                Materialized.with(Serdes.String(), billSerde()))
+            .toStream()
+            .to(sink, Produced.with(Serdes.String(), billJsonSerde()));
+        return builder;
+    }
+
+    private static long taxed(Sale sale) {
+        return sale.amount * 119 / 100;
+    }
+
+    private static long points(Sale sale) {
+        return sale.amount >= 50 ? 10 : sale.amount >= 20 ? 2 : 0;
+    }
+
+    /** The first ten characters of the title, in upper case. */
+    private static String shelf(Sale sale) {
+        String title = sale.title;
+        return title.substring(0, Math.min(10, title.length())).toUpperCase(Locale.ROOT);
+    }
+
     private static StreamsBuilder topology(String input, String sink, String query) {
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, Sale> sales =
             builder.stream(input, Consumed.with(Serdes.String(), readOnly(Sale.class)));
-        boolean byTitle = query.equals("title");
         // Only what the aggregate needs goes on, into the repartition topic, too.
-        KStream<String, Long> amounts = byTitle
-            ? sales.map((key, sale) -> new org.apache.kafka.streams.KeyValue<>(sale.title, sale.amount))
-            : sales.mapValues(sale -> sale.amount);
+        KStream<String, Long> amounts = switch (query) {
+            case "title" -> sales.map((key, sale) -> new KeyValue<>(sale.title, sale.amount));
+            case "expression" -> sales.map((key, sale) -> new KeyValue<>(shelf(sale), sale.amount));
+            default -> sales.mapValues(sale -> sale.amount);
+        };
         KGroupedStream<String, Long> grouped =
             amounts.groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
         Initializer<Total> none = () -> new Total(0, 0);
@@ -239,6 +283,45 @@ public final class TableBench {
         Serializer<Total> write = (topic, t) -> t == null ? null
             : ("{\"N\":" + t.n + ",\"TOTAL\":" + t.sum + "}").getBytes(StandardCharsets.UTF_8);
         Deserializer<Total> read = (topic, data) -> {
+            throw new UnsupportedOperationException("only written");
+        };
+        return Serdes.serdeFrom(write, read);
+    }
+
+    private static Serde<Line> lineSerde() {
+        Serializer<Line> write = (topic, line) -> line == null ? null
+            : ByteBuffer.allocate(24).putLong(line.taxed).putLong(line.points)
+                .putLong(line.letters).array();
+        Deserializer<Line> read = (topic, data) -> {
+            if (data == null) {
+                return null;
+            }
+            ByteBuffer buffer = ByteBuffer.wrap(data);
+            return new Line(buffer.getLong(), buffer.getLong(), buffer.getLong());
+        };
+        return Serdes.serdeFrom(write, read);
+    }
+
+    private static Serde<Bill> billSerde() {
+        Serializer<Bill> write = (topic, bill) -> bill == null ? null
+            : ByteBuffer.allocate(32).putLong(bill.n).putLong(bill.taxed).putLong(bill.points)
+                .putLong(bill.letters).array();
+        Deserializer<Bill> read = (topic, data) -> {
+            if (data == null) {
+                return null;
+            }
+            ByteBuffer buffer = ByteBuffer.wrap(data);
+            return new Bill(
+                buffer.getLong(), buffer.getLong(), buffer.getLong(), buffer.getLong());
+        };
+        return Serdes.serdeFrom(write, read);
+    }
+
+    private static Serde<Bill> billJsonSerde() {
+        Serializer<Bill> write = (topic, bill) -> bill == null ? null
+            : ("{\"N\":" + bill.n + ",\"TOTAL\":" + bill.taxed + ",\"POINTS\":" + bill.points
+                + ",\"LETTERS\":" + bill.letters + "}").getBytes(StandardCharsets.UTF_8);
+        Deserializer<Bill> read = (topic, data) -> {
             throw new UnsupportedOperationException("only written");
         };
         return Serdes.serdeFrom(write, read);
