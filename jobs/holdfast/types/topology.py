@@ -185,7 +185,7 @@ class AggregateStep:
 
 @dataclass(frozen=True)
 class ProjectStep:
-    """A statement without state: key and value columns, by Spark over the source's columns.
+    """A statement without state: key and value columns over the source's columns.
 
     `keys` is one expression per sink key column; `outputs` one per sink value column.
     A windowed sink has two more keys: the columns WINDOW_START and WINDOW_END.
@@ -268,7 +268,7 @@ class Query:
     """One `CREATE … AS SELECT`: one stateful (or no stateful) step, restartable by itself.
 
     `id` is stable under reordering of a file: `ctas_<name>` or `csas_<name>`, lower-case.
-    `filter` is the WHERE clause, evaluated by Spark.
+    `filter` is the WHERE clause over the source's columns.
     """
 
     id: str
