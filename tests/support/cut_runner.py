@@ -1,7 +1,6 @@
 """A grouped query over one state partition, fed records batch by batch, however they are cut.
 
-Where ingest packs a query's batches the real `Packer` does; else the partials that Spark SQL would
-have made are made by hand (`tests/support/spark_partials.py`).
+Where ingest packs a query's batches the real `Packer` does.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from holdfast.tasks.evaluate.plain_text import java_double
 from holdfast.tasks.pack.key_columns import state_keys
-from holdfast.tasks.pack.packing import Packer, from_arrow, packs, unpacked, windows_of
-from holdfast.tasks.processors.aggregates.state import COUNT, ROWTIME, WINDOW, by_record
+from holdfast.tasks.pack.packing import Packer, from_arrow, packs, unpacked
+from holdfast.tasks.processors.aggregates.state import partials_of
 from holdfast.tasks.processors.base import KEY, NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.ingest import Packing
@@ -30,11 +28,10 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     AggregateStep,
+    Expression,
     Query,
-    WindowKind,
 )
 from tests.support.rows_view import RowsView
-from tests.support.spark_partials import partials_of
 
 __all__ = ["CutRunner", "Row", "cut", "state_key"]
 
@@ -98,7 +95,7 @@ class CutRunner:
 
     def _process(self, records: Sequence[Row]) -> Any:
         rows = [self._placed(n, record) for n, record in enumerate(records)]
-        payload = self._packed(rows) if packs(self._query) else self._by_spark(rows)
+        payload = self._packed(rows) if packs(self._query) else self._by_hand(rows)
         return self._processor.process(payload, self._stream_time, RowsView(dict(self.rows)))
 
     def _placed(self, number: int, record: Row) -> dict[str, Any]:
@@ -116,28 +113,17 @@ class CutRunner:
         blobs = unpacked(blob for batch in batches for _, blob in packer([batch]))
         return from_arrow(blobs.get(0, []), self._processor.schema)
 
-    def _by_spark(self, rows: list[dict[str, Any]]) -> pa.Table:
-        groups: dict[Any, list[dict[str, Any]]] = {}
-        for number, row in enumerate(r for each in rows for r in self._windows(each)):
-            place = number if by_record(self._step) else (row[KEY], row.get(WINDOW))
-            groups.setdefault(place, []).append(row)
-        made = [self._payload_row(group) for group in groups.values()]
-        return pa.Table.from_pylist(made, self._processor.schema)
-
-    def _windows(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+    def _by_hand(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """A payload row for each record, for keys that ingest does not pack."""
         (key,) = self._step.keys
-        keyed = {**row, KEY: state_key(row[key.ref or ""], key.column.type)}
-        window = self._step.window
-        if window is None or window.kind is WindowKind.SESSION:
-            return [keyed]
-        _, starts = windows_of(np.array([row[TIMESTAMP]], np.int64), window)
-        return [{**keyed, WINDOW: start} for start in starts.tolist()]
+        keyed = [{**r, KEY: state_key(r[key.ref or ""], key.column.type)} for r in rows]
+        times = pa.array([r[TIMESTAMP] for r in rows], pa.int64())
+        found = partials_of(self._step, lambda a: _column(rows, a), times)
+        schema = self._processor.schema
+        beside = {n: pa.array([r.get(n) for r in keyed], schema.field(n).type)
+                  for n in schema.names if n not in found}  # fmt: skip
+        return pa.table({n: (found | beside)[n] for n in schema.names}, schema=schema)
 
-    def _payload_row(self, group: list[dict[str, Any]]) -> dict[str, Any]:
-        newest = max(row[TIMESTAMP] for row in group)
-        made = {**group[0], COUNT: len(group), ROWTIME: newest}
-        for letter, calls in (("p", self._step.aggregates), ("q", self._step.undo)):
-            for i, call in enumerate(calls):
-                for j, value in enumerate(partials_of(call, group)):
-                    made[f"{letter}{i}_{j}"] = value
-        return {name: made.get(name) for name in self._processor.schema.names}
+
+def _column(rows: Sequence[Row], argument: Expression) -> pa.Array:
+    return pa.array([row[argument.ref or ""] for row in rows], argument.type.arrow())

@@ -84,7 +84,9 @@ class Frame:
         return found
 
 
-def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
+def _state_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
+    if query.inputs:
+        return Rdd(pair_rows(query, frame.by_topic(), partitions))
     records = [r for place in frame.source for r in frame.records(place)]
     return Rdd(partials(query, records, partitions))
 
@@ -92,10 +94,6 @@ def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
 def _project_frame(frame: Frame, query: Query) -> Rdd:
     ranges = [place for place, span in frame.source.items() if (span.start or 0) < span.end]
     return Rdd([projected(query, frame.records(place)) for place in ranges])
-
-
-def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
-    return Rdd(pair_rows(query, frame.by_topic(), partitions))
 
 
 def _shuffled(rdd: Rdd, work: Callable[[int, list[int]], Iterator[Any]], count: int) -> Rdd:
@@ -152,9 +150,8 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
         patch.setattr(module, "AT_ONCE", 1)
     patch.setattr(packed_batch, "shuffled", _shuffled)
     patch.setattr(packed_batch, "read_packed", partial(_read_packed, kafka))
-    patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
+    patch.setattr(micro_batch, "_state_frame", _state_frame)
     patch.setattr(micro_batch, "project_frame", _project_frame)
-    patch.setattr(micro_batch, "read_frame", _read_frame)
     patch.setattr(micro_batch, "payload", lambda rdd: rdd)
 
 

@@ -18,7 +18,7 @@ from holdfast.judge.oracle import Oracle, OracleOptions
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.verdict import JobVerdict
 from holdfast.runtime.jvm.inline_session import SmallSession
-from holdfast.runtime.queries.frames import aggregate_frame, row_frame, used_columns
+from holdfast.runtime.queries.frames import row_frame, used_columns
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
@@ -34,6 +34,7 @@ from tests.simulation.fakes.log import Entry
 from tests.simulation.fakes.spark import Crash
 from tests.simulation.jobs.kinds import Sent
 from tests.simulation.jobs.statements import HASH_OF_NULL
+from tests.support.packed import packed_parts
 
 __all__ = ["Inputs", "JudgedJob"]
 
@@ -141,14 +142,19 @@ class JudgedJob:
         }
         known = (query, repr(sorted(told.items())))
         if known not in _PAYLOADS:
-            frames = [
-                self._frame(query, side, {p: e for (t, p), e in read.items() if t == s.topic})
+            tables = [
+                self._decoded(query, side, {p: e for (t, p), e in read.items() if t == s.topic})
                 for side, s in enumerate(query.sources)
             ]
-            _PAYLOADS[known] = list(_shuffled(query, self.session, frames))
+            _PAYLOADS[known] = self._shuffled(query, tables)
         return _PAYLOADS[known]
 
-    def _frame(self, query: Query, side: int, entries: Mapping[int, list[Entry]]) -> DataFrame:
+    def _shuffled(self, query: Query, tables: Sequence[pa.Table]) -> list[list[bytes]]:
+        if not query.inputs:
+            return packed_parts(query, tables[0].to_batches(), STATE_PARTITIONS)
+        return list(_shuffled(query, self.session, [self.session.frame(t) for t in tables]))
+
+    def _decoded(self, query: Query, side: int, entries: Mapping[int, list[Entry]]) -> pa.Table:
         options = IngestOptions(query.sources[side], {}, used_columns(query, side))
         decoder = RecordDecoder(options)
         batches = []
@@ -163,25 +169,21 @@ class JudgedJob:
             batch, bad = decoder.decode(chunk, partition)
             assert not bad
             batches.append(batch)
-        return self.session.frame(pa.Table.from_batches(batches))
+        return pa.Table.from_batches(batches)
 
 
 def _shuffled(
     query: Query, session: SmallSession, frames: Sequence[DataFrame]
 ) -> Iterator[list[bytes]]:
     """Each state partition's payload: evaluated by Spark, placed as its shuffle would."""
-    frame = row_frame(frames, query, 1) if query.inputs else aggregate_frame(frames[0], query, 1)
+    frame = row_frame(frames, query, 1)
     schema = processor_of(query).schema
     rows = session.collect(frame).select(schema.names).cast(schema)
-    homes = [_homes(query, row) for row in rows.select(_placing(query)).to_pylist()]
+    homes = [_homes(query, row) for row in rows.select([KEY, SIDE, PARTITION]).to_pylist()]
     for partition in range(STATE_PARTITIONS):
         places = [i for i, found in enumerate(homes) if partition in found]
         mine = rows.take(pa.array(places, pa.int64()))
         yield [bytes(b.serialize().to_pybytes()) for b in mine.combine_chunks().to_batches()]
-
-
-def _placing(query: Query) -> list[str]:
-    return [KEY, SIDE, PARTITION] if query.inputs else [KEY]
 
 
 def _homes(query: Query, row: Mapping[str, Any]) -> Collection[int]:

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from holdfast.ingest.records import RecordDecoder
 from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import aggregate_frame, row_frame, used_columns
+from holdfast.runtime.queries.frames import row_frame, used_columns
 from holdfast.sql.plan.topology import compile_text
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query, Topology
+from tests.support.packed import packed_parts
 
 __all__ = ["BATCHES", "KINDS", "Sent", "payload_of", "range_of", "sent", "topology"]
 
@@ -102,18 +103,18 @@ def payload_of(
 ) -> list[bytes]:
     """The shuffled payload of the one state partition."""
     starts = since.starts()
-    frames = [
-        _frame(spark, query, side, records[s.topic], starts[s.topic, 0])
+    batches = [
+        _decoded(query, side, records[s.topic], starts[s.topic, 0])
         for side, s in enumerate(query.sources)
     ]
-    frame = row_frame(frames, query, 1) if query.inputs else aggregate_frame(frames[0], query, 1)
-    parts: list[list[bytes]] = payload(frame).glom().collect()
+    if not query.inputs:
+        return packed_parts(query, batches, 1)[0]
+    frames = [spark.createDataFrame(pa.Table.from_batches([batch])) for batch in batches]
+    parts: list[list[bytes]] = payload(row_frame(frames, query, 1)).glom().collect()
     return parts[0] if parts else []
 
 
-def _frame(
-    spark: SparkSession, query: Query, side: int, records: Sequence[Sent], first: int
-) -> DataFrame:
+def _decoded(query: Query, side: int, records: Sequence[Sent], first: int) -> pa.RecordBatch:
     options = IngestOptions(query.sources[side], {}, used_columns(query, side))
     chunk = Chunk(
         keys=[r.key for r in records],
@@ -124,4 +125,4 @@ def _frame(
     )
     batch, bad = RecordDecoder(options).decode(chunk, 0)
     assert not bad
-    return spark.createDataFrame(pa.Table.from_batches([batch]))
+    return batch

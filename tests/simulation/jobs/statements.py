@@ -1,9 +1,9 @@
-"""Statements of the simulation, and Spark's work on their input before the shuffle."""
+"""Statements of the simulation, and the work on their input before the shuffle."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +11,17 @@ import pyarrow as pa
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.evaluate.projected import stream_schema
-from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
-from holdfast.tasks.processors.aggregates.state import WINDOW, by_record, partial_columns
-from holdfast.tasks.processors.base import KEY
-from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
-    SEQUENCE,
     TIMESTAMP,
-    AggregateStep,
+    TOMBSTONE,
     ProjectStep,
     Query,
     Topology,
 )
 from tests.simulation.fakes.log import Entry
+from tests.support.packed import packed_parts
 
 __all__ = ["HASH_OF_NULL", "STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
 
@@ -80,6 +76,13 @@ class Record:
 HASH_OF_NULL = 42
 """Spark's: where rows without a key are."""
 
+_ROW = pa.schema(
+    [
+        ("K", pa.string()), ("V", pa.int64()), (PARTITION, pa.int32()), (OFFSET, pa.int64()),
+        (TIMESTAMP, pa.int64()), (TOMBSTONE, pa.bool_()),
+    ]
+)  # fmt: skip
+
 _CACHE: dict[str, Topology] = {}
 
 
@@ -109,76 +112,12 @@ def decode(partition: int, entries: Iterable[Entry], *, tombstones: bool = False
     return records
 
 
-_Partial = Callable[[Sequence[Record]], Any]
-
-
-def _of_values(fold: Callable[[list[int]], Any]) -> _Partial:
-    def partial(records: Sequence[Record]) -> Any:
-        values = [r.value for r in records if r.value is not None]
-        return fold(values) if values else None
-
-    return partial
-
-
-_PARTIALS: dict[str, _Partial] = {
-    "count(1)": len,
-    "max(`__timestamp`)": lambda records: max(r.time_ms for r in records),
-    "sum(`V`)": _of_values(sum),
-    "min(`V`)": _of_values(min),
-    "max(`V`)": _of_values(max),
-    "transform(array_sort(collect_list(struct(`__offset`, `__partition`, `V` AS v)) "
-    "FILTER (WHERE (`V`) IS NOT NULL)), e -> e.v)": lambda records: [
-        r.value for r in records if r.value is not None
-    ],
-}
-
-
 def partials(query: Query, records: Iterable[Record], partitions: int) -> list[list[bytes]]:
-    """The shuffled payload of each state partition: what Spark's partial aggregation gives."""
-    step = query.step
-    assert isinstance(step, AggregateStep)
-    shares: list[dict[tuple[bytes | None, int], list[Record]]] = [{} for _ in range(partitions)]
-    for record in records:
-        key = None if record.key is None else record.key.encode()
-        at = 0 if key is None else state_partition(key, partitions)
-        size = step.window.size_ms if step.window is not None else 1 << 60
-        start = record.time_ms - record.time_ms % size
-        shares[at].setdefault((key, start), []).append(record)
-    if by_record(step):
-        return [_by_record(query, share) for share in shares]
-    schema = AggregateProcessor(query).schema
-    return [[_encoded(_columns(step, share), schema)] if share else [] for share in shares]
-
-
-def _by_record(
-    query: Query, groups: Mapping[tuple[bytes | None, int], list[Record]]
-) -> list[bytes]:
-    """A row for each record, in the order of the log."""
-    step = query.step
-    assert isinstance(step, AggregateStep)
-    rows = [(key, start, r) for (key, start), records in groups.items() for r in records]
-    rows.sort(key=lambda row: (row[2].partition, row[2].offset))
-    if not rows:
-        return []
-    columns: dict[str, list[Any]] = {
-        KEY: [key for key, _, _ in rows], WINDOW: [start for _, start, _ in rows],
-        PARTITION: [r.partition for _, _, r in rows], OFFSET: [r.offset for _, _, r in rows],
-        TIMESTAMP: [r.time_ms for _, _, r in rows], SEQUENCE: [None] * len(rows),
-    }  # fmt: skip
-    for column in partial_columns(step):
-        columns[column.name] = [_PARTIALS[column.spark]([r]) for _, _, r in rows]
-    return [_encoded(columns, AggregateProcessor(query).schema)]
-
-
-def _columns(
-    step: AggregateStep, groups: dict[tuple[bytes | None, int], list[Record]]
-) -> dict[str, list[Any]]:
-    columns: dict[str, list[Any]] = {KEY: [key for key, _ in groups]}
-    if step.window is not None:
-        columns[WINDOW] = [start for _, start in groups]
-    for column in partial_columns(step):
-        columns[column.name] = [_PARTIALS[column.spark](g) for g in groups.values()]
-    return columns
+    """The packed payload of each state partition."""
+    rows = [(r.key, r.value, r.partition, r.offset, r.time_ms, r.gone) for r in records]
+    columns = zip(*rows, strict=True) if rows else [()] * len(_ROW)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROW, strict=True)]
+    return packed_parts(query, [pa.RecordBatch.from_arrays(arrays, schema=_ROW)], partitions)
 
 
 def projected(query: Query, records: Iterable[Record]) -> list[bytes]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.errors import FunctionFailed, InvalidConfig
-from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import aggregate_frame
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
+from tests.support.packed import packed_table
 from tests.support.rows_view import RowsView
 
 FUNCTIONS = """
@@ -33,12 +31,15 @@ SQL = """
 CREATE STREAM s (k STRING, x DOUBLE) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
 CREATE TABLE t AS SELECT k, RANGE_OF(x) AS spread FROM s GROUP BY k;
 """
-SCHEMA = "K STRING, X DOUBLE, __partition INT, __offset LONG, __timestamp LONG, __tombstone BOOLEAN"
+SCHEMA = pa.schema(
+    [
+        ("K", pa.string()), ("X", pa.float64()), ("__partition", pa.int32()),
+        ("__offset", pa.int64()), ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
+    ]
+)  # fmt: skip
 
 
-def _feed(
-    spark: SparkSession, tmp_path: Path, batches: list[list[tuple[str, float | None]]]
-) -> dict[bytes, object]:
+def _feed(tmp_path: Path, batches: list[list[tuple[str, float | None]]]) -> dict[bytes, object]:
     file = tmp_path / "functions.py"
     file.write_text(FUNCTIONS)
     query = compile_text(SQL, extra_aggregates=load_functions([str(file)])).queries[0]
@@ -46,9 +47,9 @@ def _feed(
     store: dict[bytes, bytes | None] = {}
     values: dict[bytes, object] = {}
     for batch in batches:
-        rows = [(k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)]
-        frame = aggregate_frame(spark.createDataFrame(rows, SCHEMA), query, 1)
-        table = from_arrow(payload(frame).glom().collect()[0], processor.schema)
+        columns = zip(*((k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)), strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+        table = packed_table(query, [pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)])
         changes = processor.process(table, 0, RowsView(store))
         store.update(zip(changes.keys, changes.rows, strict=True))
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
@@ -58,17 +59,17 @@ def _feed(
     return values
 
 
-def test_partials_are_merged_with_the_stored_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_partials_are_merged_with_the_stored_state(tmp_path: Path) -> None:
     batches: list[list[tuple[str, float | None]]] = [
         [("a", 1.0), ("a", 5.0), ("b", None)],
         [("a", -2.0), ("b", 7.0)],
     ]
-    assert _feed(spark, tmp_path, batches) == {b"a": 7.0, b"b": 0.0}
+    assert _feed(tmp_path, batches) == {b"a": 7.0, b"b": 0.0}
 
 
-def test_a_function_that_raises_is_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_function_that_raises_is_named(tmp_path: Path) -> None:
     with pytest.raises(FunctionFailed, match="RANGE_OF raised ValueError: unlucky"):
-        _feed(spark, tmp_path, [[("a", 13.0)]])
+        _feed(tmp_path, [[("a", 13.0)]])
 
 
 def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:

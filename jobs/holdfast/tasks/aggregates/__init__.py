@@ -1,1 +1,1 @@
-"""Aggregate functions: partials in Spark, merge in columns, one file per family."""
+"""Aggregate functions, computed in columns; one file per family."""

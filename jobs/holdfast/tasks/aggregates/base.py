@@ -1,51 +1,41 @@
 """The contract of an aggregate function.
 
-An aggregate is computed in three places: Spark makes one *partial* row per key and batch
-(before and after the shuffle, in the JVM), the state task *merges* it with the stored state in
-columns, and *finish* turns state into the value a reader sees.  So an aggregate names its
-partial columns as Spark SQL and the rest works on Arrow arrays.
+An aggregate is computed in columns, in four steps.  The task that reads a record makes the record's
+*partial*.  Partials of one key are *folded* into one, before and after the shuffle
+(`tasks.pack.folds`).  The state task *merges* that one with the stored state.  And *finish* turns
+state into the value that a reader sees.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.pack.folds import Fold
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import OFFSET, PARTITION, AggregateCall
+from holdfast.types.topology import AggregateCall
 
-__all__ = [
-    "ORDER",
-    "Aggregate",
-    "AggregateFunction",
-    "Literal",
-    "Partial",
-    "has_map",
-    "not_accepted",
-    "ordered_list",
-]
+__all__ = ["Aggregate", "AggregateFunction", "Literal", "Partial", "not_accepted"]
 
 Literal = str | int | float | bool | None
-
-# Arrival order within one batch.  A key that lives in one topic partition (every keyed topic)
-# gets exactly the order of its offsets; across topic partitions Kafka itself has no order.
-ORDER = f"`{OFFSET}`, `{PARTITION}`"
 
 
 @dataclass(frozen=True)
 class Partial:
-    """One partial column: a Spark SQL aggregate expression and the Arrow type it arrives as.
+    """One partial column.
 
-    `fold` is the same without Spark, where that is possible.
+    Attributes:
+        folding: how several partials become one.
+        of: makes the partial of each single record from the arrays of the call's arguments, each
+            of its SQL type's Arrow type, and the number of records.
     """
 
-    spark: str
     type: pa.DataType
-    fold: Fold | None = None
+    folding: Folding
+    of: Callable[[Sequence[pa.Array], int], pa.Array]
 
 
 class Aggregate(ABC):
@@ -54,7 +44,7 @@ class Aggregate(ABC):
     @property
     @abstractmethod
     def partials(self) -> tuple[Partial, ...]:
-        """The columns Spark computes for each key of a batch."""
+        """The columns that are shuffled."""
 
     @property
     @abstractmethod
@@ -89,6 +79,7 @@ class AggregateFunction(ABC):
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
+    listed = False  # whether a partial is a LIST; it is asked where Arrow is not loaded
     plain = False  # whether ksqlDB's state for it has no array, map or struct: fits DELIMITED
 
     def columns(self, count: int) -> int:
@@ -107,10 +98,6 @@ class AggregateFunction(ABC):
             ValueError: the arguments do not fit; the message says what would.
         """
 
-    def folds(self, call: AggregateCall) -> tuple[Fold | None, ...]:
-        """For each partial, how to fold it from records without Spark SQL; None if it cannot be."""
-        return (None,)
-
     @abstractmethod
     def bind(self, call: AggregateCall) -> Aggregate:
         """The aggregate for one call."""
@@ -127,28 +114,3 @@ def not_accepted(
 def _type_of(value: Literal) -> str:
     names = {bool: Base.BOOLEAN, int: Base.INTEGER, float: Base.DOUBLE, str: Base.STRING}
     return "null" if value is None else names[type(value)].value
-
-
-def ordered_list(argument: str, kind: SqlType, where: str | None = None) -> str:
-    """Spark SQL of a batch's values in order of arrival, as an array."""
-    only = "" if where is None else f" FILTER (WHERE {where})"
-    collected = f"collect_list(struct({ORDER}, {argument} AS v)){only}"
-    # Spark compares structs by all their fields, and cannot compare maps.
-    ordered = f"array_sort({collected}{_BY_PLACE})" if has_map(kind) else f"array_sort({collected})"
-    return f"transform({ordered}, e -> e.v)"
-
-
-_BY_PLACE = (
-    f", (l, r) -> CASE WHEN l.`{OFFSET}` < r.`{OFFSET}` THEN -1"
-    f" WHEN l.`{OFFSET}` > r.`{OFFSET}` THEN 1"
-    f" WHEN l.`{PARTITION}` < r.`{PARTITION}` THEN -1 ELSE 1 END"
-)
-
-
-def has_map(kind: SqlType) -> bool:
-    """Whether the type contains a MAP at any depth."""
-    if kind.base is Base.MAP:
-        return True
-    if kind.element is not None:
-        return has_map(kind.element)
-    return any(has_map(f.type) for f in kind.fields)

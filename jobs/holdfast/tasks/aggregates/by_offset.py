@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.base import (
-    ORDER,
     Aggregate,
     AggregateFunction,
     Literal,
     Partial,
     not_accepted,
-    ordered_list,
 )
 from holdfast.tasks.aggregates.lists import ListAggregate
+from holdfast.tasks.aggregates.of_records import listed
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -41,27 +41,31 @@ class _SingleCall(Aggregate):
     """State: the value, and whether there was one (a null may be a value)."""
 
     def __init__(self, call: AggregateCall, *, latest: bool, ignore_nulls: bool) -> None:
-        argument = call.args[0]
-        only = f" FILTER (WHERE ({argument}) IS NOT NULL)" if ignore_nulls else ""
-        function = "max_by" if latest else "min_by"
         self._latest = latest
+        self._ignore_nulls = ignore_nulls
         self._type = call.type.arrow()
-        seen = f"count({argument if ignore_nulls else '1'}) > 0"
-        self._partials = (
-            Partial(f"{function}({argument}, struct({ORDER})){only}", self._type),
-            Partial(seen, pa.bool_()),
-        )
+        self._partial = Partial(pa.list_(self._type), Folding.LIST, self._values)
 
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        return (self._partial,)
+
+    def _values(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        (values,) = arguments
+        return listed(values, values.is_valid() if self._ignore_nulls else None)
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
         return self._type, pa.bool_()
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        first, second = (partial, old) if self._latest else (old, partial)
+        return self.combine(old, _end_of(partial[0], last=self._latest))
+
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        if self._latest:
+            first, second = second, first
         seen = pc.fill_null(first[1], False)
         value = pc.if_else(seen, first[0], second[0])
         return value, pc.or_(seen, pc.fill_null(second[1], False))
@@ -70,7 +74,15 @@ class _SingleCall(Aggregate):
         return state[0]
 
 
+def _end_of(lists: pa.Array, *, last: bool) -> tuple[pa.Array, pa.Array]:
+    """The first or last value of each list, and whether there is one."""
+    seen = pc.greater(pc.fill_null(lists.value_lengths(), 0), 0)
+    places = pc.subtract(lists.offsets[1:], 1) if last else lists.offsets[:-1]
+    return lists.values.take(pc.if_else(seen, places, None)), seen
+
+
 class _ByOffset(AggregateFunction):
+    listed = True
     latest: bool
 
     def columns(self, count: int) -> int:
@@ -93,9 +105,7 @@ class _ManyCall(ListAggregate):
     def __init__(
         self, call: AggregateCall, count: int, *, latest: bool, ignore_nulls: bool
     ) -> None:
-        argument, kind = call.args[0], call.arg_types[0]
-        only = f"({argument}) IS NOT NULL" if ignore_nulls else None
-        super().__init__(ordered_list(argument.sql, kind, only), kind)
+        super().__init__(call.arg_types[0], ignore_nulls=ignore_nulls)
         self._count = count
         self._latest = latest
 

@@ -13,11 +13,11 @@ from holdfast.tasks.aggregates.base import (
     AggregateFunction,
     Literal,
     Partial,
-    has_map,
     not_accepted,
-    ordered_list,
 )
-from holdfast.tasks.evaluate.doubles import has_double, rank
+from holdfast.tasks.aggregates.of_records import listed, records
+from holdfast.tasks.evaluate.doubles import rank
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -39,18 +39,27 @@ _UNSORTED = (Base.ARRAY, Base.MAP, Base.STRUCT, Base.BOOLEAN)
 class ListAggregate(Aggregate):
     """Keeps a list per key; `kept` says which elements stay.
 
+    An element is a call's argument; of several, a struct of them all.
+
     Args:
-        spark: a batch's elements, in order of arrival.
         element: the type of an element.
+        ignore_nulls: whether a record counts only if its first argument is not null.
     """
 
-    def __init__(self, spark: str, element: SqlType) -> None:
-        self._type = pa.list_(element.arrow())
-        self._partials = (Partial(spark, self._type),)
+    def __init__(self, element: SqlType, *, ignore_nulls: bool) -> None:
+        self._element = element.arrow()
+        self._type = pa.list_(self._element)
+        self._ignore_nulls = ignore_nulls
+        self._partial = Partial(self._type, Folding.LIST, self._elements)
 
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        return (self._partial,)
+
+    def _elements(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        first = arguments[0]
+        values = first if len(arguments) == 1 else records(arguments, list(self._element))
+        return listed(values, first.is_valid() if self._ignore_nulls else None)
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
@@ -91,7 +100,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 class _CollectCall(ListAggregate):
     def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
-        super().__init__(ordered_list(call.args[0].sql, call.arg_types[0]), call.arg_types[0])
+        super().__init__(call.arg_types[0], ignore_nulls=False)
         limit = int(str(call.literals[0])) if call.literals else COLLECT_LIMIT
         self._limit = limit if limit >= 0 else None
         self._distinct = distinct
@@ -115,6 +124,7 @@ def _without(values: list[Any], gone: list[Any]) -> list[Any]:
 
 
 class _Collect(AggregateFunction):
+    listed = True
     distinct: bool
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
@@ -148,11 +158,7 @@ class CollectSet(_Collect):
 
 class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
-        argument, kind = call.args[0], call.arg_types[0]
-        # Spark cannot compare maps, and treats NaNs as different and -0.0 and 0.0 as equal.
-        listed = has_map(kind) or has_double(kind.arrow())
-        collected = "collect_list" if listed else "collect_set"
-        super().__init__(f"{collected}({argument})", kind)
+        super().__init__(call.arg_types[0], ignore_nulls=True)
 
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
@@ -168,6 +174,7 @@ class CountDistinct(AggregateFunction):
     """
 
     name = "COUNT_DISTINCT"
+    listed = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1 or literals:
@@ -184,13 +191,8 @@ class _TopKCall(ListAggregate):
     def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
         element = call.type.element
         assert element is not None
-        first = call.args[0].sql
         self._struct = len(call.args) > 1
-        if self._struct:
-            named = zip(element.fields, call.args, strict=True)
-            first = f"named_struct({', '.join(_field(f.name, a.sql) for f, a in named)})"
-        only = f"({call.args[0]}) IS NOT NULL"
-        super().__init__(ordered_list(first, element, only), element)
+        super().__init__(element, ignore_nulls=True)
         self._count = int(str(call.literals[0]))
         self._distinct = distinct
 
@@ -206,10 +208,6 @@ class _TopKCall(ListAggregate):
 _SORTED = "sort_col"
 
 
-def _field(name: str, spark: str) -> str:
-    return f"'{name}', {spark}"
-
-
 class TopK(AggregateFunction):
     """The k largest values, largest first; nulls are ignored.
 
@@ -217,6 +215,7 @@ class TopK(AggregateFunction):
     """
 
     name = "TOPK"
+    listed = True
     distinct = False
     several = True
 

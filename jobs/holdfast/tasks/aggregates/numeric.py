@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,9 +16,10 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
-from holdfast.tasks.pack.folds import FOLDED, Fold, Folding
+from holdfast.tasks.aggregates.of_records import cast_to, counted
+from holdfast.tasks.pack.folds import Folding, Groups, fold
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
-from holdfast.types.topology import AggregateCall, Expression
+from holdfast.types.topology import AggregateCall
 
 __all__ = ["Avg", "Count", "Sum", "SumList"]
 
@@ -58,19 +60,11 @@ class _Added(Aggregate):
 
 
 class _CountCall(_Added):
-    def __init__(self, fold: Fold) -> None:
-        super().__init__(_counted(fold))
+    def __init__(self) -> None:
+        super().__init__(counted())
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pc.fill_null(state[0], 0)
-
-
-def _counting(argument: Expression | None) -> Fold:
-    return Fold(Folding.ADD, argument, counts=True)
-
-
-def _counted(fold: Fold) -> Partial:
-    return Partial(f"count({1 if fold.of is None else fold.of})", pa.int64(), fold)
 
 
 class Count(AggregateFunction):
@@ -85,19 +79,21 @@ class Count(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return BIGINT
 
-    def folds(self, call: AggregateCall) -> tuple[Fold]:
-        return (_counting(call.args[0] if call.args else None),)
-
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _CountCall(*self.folds(call))
+        return _CountCall()
 
 
 class _SumCall(_Added):
     """Sums of whole numbers wrap at their type's bounds, as Java's do."""
 
-    def __init__(self, call: AggregateCall, summed: str, fold: Fold | None = None) -> None:
+    def __init__(self, call: AggregateCall) -> None:
         self._whole = call.type.base is Base.INTEGER
-        super().__init__(Partial(summed, pa.int64() if self._whole else call.type.arrow(), fold))
+        kind = pa.int64() if self._whole else call.type.arrow()
+        super().__init__(Partial(kind, Folding.ADD, self.numbers(kind)))
+
+    def numbers(self, kind: pa.DataType) -> Callable[[Sequence[pa.Array], int], pa.Array]:
+        """Makes the number that each record adds; null if it adds none."""
+        return cast_to(kind)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zeros[0])
@@ -112,17 +108,12 @@ class _DecimalSumCall(Aggregate):
     """
 
     def __init__(self, call: AggregateCall) -> None:
-        kind, argument = call.type, call.args[0]
+        kind = call.type
         self._type = kind.arrow()
         self._state = pa.decimal256(_STATE_DIGITS, kind.scale)
         self._zero = pa.scalar(0, pa.int64()).cast(self._state)
         self._bound = pa.scalar(Decimal(10) ** (kind.precision - kind.scale), self._state)
-        self._listed = kind.precision > _SPARK_SUMS
-        if self._listed:
-            self._partial = Partial(f"collect_list({argument})", pa.list_(self._type))
-        else:
-            wide = f"CAST(sum({argument}) AS DECIMAL(38,{kind.scale}))"
-            self._partial = Partial(wide, pa.decimal128(38, kind.scale))
+        self._partial = Partial(self._state, Folding.ADD, cast_to(self._state))
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -133,15 +124,10 @@ class _DecimalSumCall(Aggregate):
         return (self._state,)
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return (self._each(pc.add, old[0], self._summed(partial[0])),)
-
-    def combine(
-        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
-    ) -> tuple[pa.Array, ...]:
-        return (self._each(pc.add, first[0], second[0]),)
+        return (self._each(pc.add, old[0], partial[0]),)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return (self._each(pc.subtract, state[0], self._summed(partial[0])),)
+        return (self._each(pc.subtract, state[0], partial[0]),)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zero)
@@ -154,18 +140,8 @@ class _DecimalSumCall(Aggregate):
         whole = operation(pc.fill_null(first, self._zero), pc.fill_null(other, self._zero))
         return whole.cast(self._state)  # Arrow's result has one more digit
 
-    def _summed(self, partial: pa.Array) -> pa.Array:
-        if not self._listed:
-            return partial.cast(self._state)
-        values = partial.flatten().cast(self._state)
-        table = pa.table({"row": pc.list_parent_indices(partial), "value": values})
-        sums = table.group_by("row").aggregate([("value", "sum")])
-        at = pc.index_in(pa.array(range(len(partial))), sums["row"].combine_chunks())
-        return sums["value_sum"].cast(self._state).combine_chunks().take(at)
-
 
 _STATE_DIGITS = 75  # Arrow's additions need one more (its limit is 76): room for 10^37 values
-_SPARK_SUMS = 28  # up to these digits Spark's sum (ten digits more) holds a batch's sum
 
 
 def _wrapped(total: pa.Array) -> pa.Array:
@@ -189,13 +165,24 @@ class Sum(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return args[0]
 
-    def folds(self, call: AggregateCall) -> tuple[Fold | None]:
-        return (Fold(Folding.ADD, call.args[0]) if call.type.base in FOLDED else None,)
-
     def bind(self, call: AggregateCall) -> Aggregate:
         if call.type.base is Base.DECIMAL:
             return _DecimalSumCall(call)
-        return _SumCall(call, f"sum({call.args[0]})", *self.folds(call))
+        return _SumCall(call)
+
+
+class _SumListCall(_SumCall):
+    def numbers(self, kind: pa.DataType) -> Callable[[Sequence[pa.Array], int], pa.Array]:
+        return lambda arguments, _: _sums(arguments[0], kind)
+
+
+def _sums(lists: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The sum of each list's numbers: 0 of none, null of a list that is null."""
+    count, lengths = len(lists), pc.fill_null(lists.value_lengths(), 0).to_numpy()
+    zeros = pa.array(np.zeros(count)).cast(kind)
+    numbers = pa.concat_arrays([zeros, lists.flatten().cast(kind)])
+    codes = np.concatenate([np.arange(count), np.repeat(np.arange(count), lengths)])
+    return pc.if_else(lists.is_valid(), fold(Folding.ADD, numbers, Groups(codes, count)), None)
 
 
 class SumList(AggregateFunction):
@@ -212,19 +199,14 @@ class SumList(AggregateFunction):
         return element
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        kind = "BIGINT" if call.type.base is Base.INTEGER else call.type.spark()
-        present = f"filter({call.args[0]}, e -> e IS NOT NULL)"
-        summed = f"aggregate({present}, CAST(0 AS {kind}), (s, e) -> s + CAST(e AS {kind}))"
-        return _SumCall(call, f"sum({summed})")
+        return _SumListCall(call)
 
 
 class _AvgCall(_Added):
-    def __init__(self, call: AggregateCall, fold: Fold | None, count: Fold) -> None:
+    def __init__(self, call: AggregateCall) -> None:
         whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
-        summed = f"sum(CAST({call.args[0]} AS {'BIGINT' if whole else 'DOUBLE'}))"
-        super().__init__(
-            Partial(summed, pa.int64() if whole else pa.float64(), fold), _counted(count)
-        )
+        kind = pa.int64() if whole else pa.float64()
+        super().__init__(Partial(kind, Folding.ADD, cast_to(kind)), counted())
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         count = pc.fill_null(state[1], 0)
@@ -245,9 +227,5 @@ class Avg(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return DOUBLE
 
-    def folds(self, call: AggregateCall) -> tuple[Fold | None, Fold]:
-        summed = Fold(Folding.ADD, call.args[0]) if call.arg_types[0].base in FOLDED else None
-        return summed, _counting(call.args[0])
-
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _AvgCall(call, *self.folds(call))
+        return _AvgCall(call)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
+from holdfast.tasks.aggregates.of_records import as_doubles
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import DOUBLE, Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -38,28 +41,43 @@ class _MomentsCall(Aggregate):
     """
 
     def __init__(self, call: AggregateCall, *, root: bool) -> None:
-        argument = call.args[0]
         whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
         self._sum = pa.int64() if whole else pa.float64()
         self._root = root
-        kind = "BIGINT" if whole else "DOUBLE"
-        squares = f"coalesce(var_pop(CAST({argument} AS DOUBLE)) * count({argument}), 0D)"
-        self._partials = (
-            Partial(f"count({argument})", pa.int64()),
-            Partial(f"sum(CAST({argument} AS {kind}))", self._sum),
-            Partial(squares, pa.float64()),
-        )
+        names = {"n": pa.int64(), "total": self._sum, "mean": pa.float64(), "squares": pa.float64()}
+        self._moments = pa.struct(list(names.items()))
 
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        return (Partial(self._moments, Folding.MOMENTS, self._of_values),)
+
+    def _of_values(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        (values,) = arguments
+        doubles = as_doubles(values)
+        columns = [
+            values.is_valid().cast(pa.int64()),
+            doubles if pa.types.is_float64(self._sum) else values.cast(self._sum),
+            doubles,
+            pc.subtract(doubles, doubles),  # 0; NaN of what is not finite
+        ]
+        present = [pc.fill_null(column, 0) for column in columns]
+        return pa.StructArray.from_arrays(present, fields=list(self._moments))
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
         return pa.int64(), self._sum, pa.float64()
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        (n, total, squares), (m, more, others) = map(_arrays, (old, partial))
+        m, more, _, others = _arrays(partial[0].flatten())
+        return self._joined(_arrays(old), [m, more, others])
+
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        return self._joined(_arrays(first), _arrays(second))
+
+    def _joined(self, first: Sequence[Numbers], second: Sequence[Numbers]) -> tuple[pa.Array, ...]:
+        (n, total, squares), (m, more, others) = first, second
         with np.errstate(all="ignore"):
             delta = _delta(more, n, total)
             one = delta * delta / ((n + 1) * n)
@@ -69,7 +87,8 @@ class _MomentsCall(Aggregate):
             return self._columns(n + m, total + more, added + squares + others)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        (n, total, squares), (m, gone, _) = map(_arrays, (state, partial))
+        n, total, squares = _arrays(state)
+        m, gone, _, _ = _arrays(partial[0].flatten())
         left = n - 1
         with np.errstate(all="ignore"):
             delta = _delta(gone, n, total)
@@ -142,20 +161,14 @@ class StddevSamp(_Stddev):
 class _CorrelationCall(Aggregate):
     """State: sums of x, y, their squares and their product, and how many pairs."""
 
-    def __init__(self, call: AggregateCall) -> None:
-        x, y = (f"CAST({a} AS DOUBLE)" for a in call.args)
-        pairs = f"FILTER (WHERE ({call.args[0]}) IS NOT NULL AND ({call.args[1]}) IS NOT NULL)"
-        terms = (x, y, f"{x} * {x}", f"{y} * {y}", f"{x} * {y}")
-        sums = [Partial(f"sum({term}) {pairs}", pa.float64()) for term in terms]
-        self._partials = (*sums, Partial(f"count(1) {pairs}", pa.int64()))
-
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        pairs = Partial(pa.int64(), Folding.ADD, lambda xy, _: _both(xy).cast(pa.int64()))
+        return (*map(_sum_of, _FACTORS), pairs)
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
-        return tuple(p.type for p in self._partials)
+        return (*(pa.float64() for _ in _FACTORS), pa.int64())
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         pairs = zip(_arrays(old), _arrays(partial), strict=True)
@@ -174,6 +187,22 @@ class _CorrelationCall(Aggregate):
             return pa.array((n * xy - x * y) / spread, from_pandas=False)
 
 
+_FACTORS = ((0,), (1,), (0, 0), (1, 1), (0, 1))  # of each sum: x is argument 0, y is 1
+
+
+def _sum_of(factors: Sequence[int]) -> Partial:
+    return Partial(pa.float64(), Folding.ADD, lambda xy, _: _product([xy[i] for i in factors], xy))
+
+
+def _product(factors: Sequence[pa.Array], xy: Sequence[pa.Array]) -> pa.Array:
+    """The product of the factors; null where x or y is."""
+    return pc.if_else(_both(xy), reduce(pc.multiply, map(as_doubles, factors)), None)
+
+
+def _both(xy: Sequence[pa.Array]) -> pa.Array:
+    return pc.and_(xy[0].is_valid(), xy[1].is_valid())
+
+
 class Correlation(AggregateFunction):
     """Pearson's coefficient of the pairs without nulls; NaN if x or y does not vary."""
 
@@ -186,4 +215,4 @@ class Correlation(AggregateFunction):
         return DOUBLE
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _CorrelationCall(call)
+        return _CorrelationCall()

@@ -13,9 +13,10 @@ from holdfast.tasks.aggregates.base import (
     Literal,
     Partial,
     not_accepted,
-    ordered_list,
 )
 from holdfast.tasks.aggregates.lists import hashable
+from holdfast.tasks.aggregates.of_records import listed
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import BIGINT, STRING, Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -26,26 +27,36 @@ Tally = list[dict[str, Any]]
 
 
 class _TallyCall(Aggregate):
-    """State: values with their counts, in order of first arrival.  `most`: how many values."""
+    """State: values with their counts, in order of first arrival.
+
+    Args:
+        ignore_nulls: whether null is not a value.
+        most: how many values are kept.
+    """
 
     def __init__(
         self,
         call: AggregateCall,
-        where: str | None,
         finish: Callable[[Tally], Any],
+        *,
+        ignore_nulls: bool,
         most: int | None,
     ) -> None:
-        value = call.arg_types[0]
-        spark = ordered_list(call.args[0].sql, value, where)
-        self._partials = (Partial(spark, pa.list_(value.arrow())),)
-        self._state = pa.list_(pa.struct([("v", value.arrow()), ("n", pa.int64())]))
+        value = call.arg_types[0].arrow()
+        self._partial = Partial(pa.list_(value), Folding.LIST, self._values)
+        self._state = pa.list_(pa.struct([("v", value), ("n", pa.int64())]))
         self._type = call.type.arrow()
         self._finish = finish
+        self._ignore_nulls = ignore_nulls
         self._most = most
 
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        return (self._partial,)
+
+    def _values(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        (values,) = arguments
+        return listed(values, values.is_valid() if self._ignore_nulls else None)
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
@@ -101,6 +112,7 @@ class Histogram(AggregateFunction):
     """How often each text occurs, as a map of at most 1000 entries; nulls do not count."""
 
     name = "HISTOGRAM"
+    listed = True
     undoable = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
@@ -109,13 +121,14 @@ class Histogram(AggregateFunction):
         return SqlType(Base.MAP, element=BIGINT)
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _TallyCall(call, f"({call.args[0]}) IS NOT NULL", _counts, _LIMIT)
+        return _TallyCall(call, _counts, ignore_nulls=True, most=_LIMIT)
 
 
 class Attr(AggregateFunction):
     """The value that all records share; null as soon as two differ (null is a value, too)."""
 
     name = "ATTR"
+    listed = True
     undoable = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
@@ -124,4 +137,4 @@ class Attr(AggregateFunction):
         return args[0]
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _TallyCall(call, None, _only, None)
+        return _TallyCall(call, _only, ignore_nulls=False, most=None)

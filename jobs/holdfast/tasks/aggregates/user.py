@@ -24,7 +24,9 @@ import msgpack
 import pyarrow as pa
 
 from holdfast.errors import FunctionFailed, InvalidConfig
-from holdfast.tasks.aggregates.base import ORDER, Aggregate, AggregateFunction, Literal, Partial
+from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction, Literal, Partial
+from holdfast.tasks.aggregates.of_records import listed, records
+from holdfast.tasks.pack.folds import Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -44,19 +46,18 @@ class UserAggregate(Protocol):
 
 class _UserCall(Aggregate):
     def __init__(self, call: AggregateCall, body: UserAggregate) -> None:
-        names = [f"a{i}" for i in range(len(call.args))]
-        arguments = ", ".join(f"{a} AS {n}" for a, n in zip(call.args, names, strict=True))
-        types = [pa.field(n, t.arrow()) for n, t in zip(names, call.arg_types, strict=True)]
-        inner = ", ".join(f"e.{n} AS {n}" for n in names)
-        ordered = f"array_sort(collect_list(struct({ORDER}, {arguments})))"
-        spark = f"transform({ordered}, e -> struct({inner}))"
-        self._partials = (Partial(spark, pa.list_(pa.struct(types))),)
+        self._fields = [pa.field(f"a{i}", t.arrow()) for i, t in enumerate(call.arg_types)]
+        kind = pa.list_(pa.struct(self._fields))
+        self._partial = Partial(kind, Folding.LIST, self._records)
         self._call = call
         self._body = body
 
     @property
     def partials(self) -> tuple[Partial, ...]:
-        return self._partials
+        return (self._partial,)
+
+    def _records(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        return listed(records(arguments, self._fields))
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
@@ -113,6 +114,8 @@ class _UserCall(Aggregate):
 
 class UserFunction(AggregateFunction):
     """A registered class as an entry of the registry."""
+
+    listed = True
 
     def __init__(
         self, name: str, args: tuple[SqlType, ...], returns: SqlType, body: UserAggregate

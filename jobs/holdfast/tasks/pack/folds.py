@@ -1,4 +1,4 @@
-"""Folds: the partials of COUNT, SUM, MIN and MAX in columns, without Spark."""
+"""Folds: the partials of several records, or of several batches of them, as one per group."""
 
 from __future__ import annotations
 
@@ -11,33 +11,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.evaluate.doubles import of_ranks, ranks
-from holdfast.types.expressions import Expression
-from holdfast.types.schema import Base
+from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks
 
-__all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
-
-FOLDED = frozenset({Base.INTEGER, Base.BIGINT, Base.DOUBLE})  # types that `fold` takes
+__all__ = ["Folding", "Groups", "first_rows", "fold", "grouped"]
 
 
 class Folding(StrEnum):
-    """How to merge partials."""
+    """How to merge partials.
+
+    The partial of LIST is a list, and lists are put one after the other in order of arrival.
+    That of MOMENTS is a struct `n`, `total`, `mean` and `squares`: how many values, their sum,
+    their mean, and the sum of their squared distances from it.  It is never null.
+    """
 
     ADD = "ADD"
     MIN = "MIN"
     MAX = "MAX"
-
-
-@dataclass(frozen=True)
-class Fold:
-    """How to make a partial column from records: `of` is the argument, None for COUNT(*).
-
-    `counts`: the partial of a record is whether its argument is not null, instead of its value.
-    """
-
-    folding: Folding
-    of: Expression | None
-    counts: bool = False
+    LIST = "LIST"
+    MOMENTS = "MOMENTS"
 
 
 @dataclass(frozen=True)
@@ -76,22 +67,24 @@ def first_rows(groups: Groups) -> npt.NDArray[np.int64]:
     return rows
 
 
-def of_record(fold_: Fold, argument: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """The partial of each single record; `argument` is None for COUNT(*)."""
-    if argument is None:
-        return pa.array(np.ones(rows, np.int64))
-    if fold_.counts:
-        return pc.is_valid(argument).cast(pa.int64())
-    return argument.cast(kind)
-
-
 def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
-    """One partial per group; null if all of the group's partials are.
+    """One partial per group, of the same type; `partials` are in order of arrival.
 
-    Whole numbers wrap; MIN and MAX of doubles follow `Double.compare`.
+    It is null if all of the group's partials are, but a list is empty then.  Whole numbers wrap;
+    MIN and MAX of doubles follow `Double.compare`, those of texts and bytes go byte by byte.
     """
     if groups.single:
         return partials
+    if folding is Folding.LIST:
+        return _lists(partials, groups)
+    if folding is Folding.MOMENTS:
+        return _moments(partials, groups)
+    if pa.types.is_integer(partials.type) or is_double(partials.type):
+        return _numbers(folding, partials, groups)
+    return _others(folding, partials, groups)
+
+
+def _numbers(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
     codes, count = groups.codes, groups.count
     if not partials.null_count:
         return pa.array(_folded(folding, partials.to_numpy(zero_copy_only=False), codes, count))
@@ -123,3 +116,51 @@ def _extremes(
     found = np.full(count, limits.max if least else limits.min, values.dtype)
     (np.minimum if least else np.maximum).at(found, codes, values)
     return found
+
+
+_ARROW_NAMES = {Folding.ADD: "sum", Folding.MIN: "min", Folding.MAX: "max"}
+
+
+def _others(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
+    """Decimals, texts, bytes, dates and times, by Arrow."""
+    name = _ARROW_NAMES[folding]
+    table = pa.table({"group": groups.codes, "value": partials})
+    found = table.group_by("group", use_threads=False).aggregate([("value", name)])
+    at = pc.index_in(pa.array(np.arange(groups.count)), found["group"].combine_chunks())
+    # Arrow's sum of decimals has a digit more.
+    return found[f"value_{name}"].combine_chunks().take(at).cast(partials.type)
+
+
+def _lists(partials: pa.Array, groups: Groups) -> pa.Array:
+    codes = groups.codes
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(codes, kind="stable")
+        partials, codes = partials.take(pa.array(order)), codes[order]
+    ends = np.zeros(len(codes) + 1, np.int64)
+    np.cumsum(pc.fill_null(partials.value_lengths(), 0).to_numpy(), out=ends[1:])
+    starts = np.searchsorted(codes, np.arange(groups.count + 1))
+    offsets = pa.array(ends[starts], pa.int32())
+    return pa.ListArray.from_arrays(offsets, partials.flatten(), type=partials.type)
+
+
+def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
+    """One after the other, a mean would be rounded as often; two passes round it once.
+
+    Means are added up as distances from the group's first one: those of equal values are 0.
+    """
+    codes, count = groups.codes, groups.count
+    n, total, mean, squares = (c.to_numpy(zero_copy_only=False) for c in partials.flatten())
+    counted, center = np.flatnonzero(n)[::-1], np.zeros(count)
+    center[codes[counted]] = mean[counted]
+    with np.errstate(all="ignore"):
+        counts = _folded(Folding.ADD, n, codes, count)
+        away = np.where(n > 0, n * (mean - center[codes]), 0.0)
+        center += np.bincount(codes, weights=away, minlength=count) / np.maximum(counts, 1)
+        apart = np.where(n > 0, squares + n * (mean - center[codes]) ** 2, 0.0)
+        columns = [
+            counts,
+            _folded(Folding.ADD, total, codes, count),
+            center,
+            np.bincount(codes, weights=apart, minlength=count),
+        ]
+    return pa.StructArray.from_arrays(list(map(pa.array, columns)), fields=list(partials.type))

@@ -1,7 +1,7 @@
-"""Spark's partials and the state task's merge together give what a plain model gives.
+"""Partials, folds and the state task's merge together give what a plain model gives.
 
-Records go through the real `aggregate_frame` in real Spark, batch by batch, and through the real
-processor over a dict; the model sees all of them at once.
+Records go through the real packer, batch by batch, and through the real processor over a dict; the
+model sees all of them at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import aggregate_frame, project_frame, used_columns
+from holdfast.runtime.queries.frames import project_frame, used_columns
 from holdfast.tasks.aggregates.registry import lookup
 from holdfast.tasks.evaluate.keys import split_window, split_windowed
 from holdfast.tasks.evaluate.projected import stream_schema
@@ -40,9 +40,16 @@ from holdfast.types.topology import (
     WindowKind,
 )
 from tests.support.expressions import condition, duckdb_column, named, spark_column
+from tests.support.packed import packed_parts
 from tests.support.rows_view import RowsView
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
+_ROW = pa.schema(
+    [
+        ("K", pa.string()), ("X", pa.int64()), ("__partition", pa.int32()),
+        ("__offset", pa.int64()), ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
+    ]
+)  # fmt: skip
 SCHEMA = (
     "`K` STRING, `X` BIGINT, `__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, "
     "`__tombstone` BOOLEAN"
@@ -108,10 +115,9 @@ def _model(values: list[int | None]) -> list[Any]:
 
 
 class _Table:
-    """All state partitions of one query over dicts, fed by real Spark frames."""
+    """All state partitions of one query over dicts, fed by the packer."""
 
-    def __init__(self, spark: SparkSession, query: Query, partitions: int) -> None:
-        self._spark = spark
+    def __init__(self, query: Query, partitions: int) -> None:
         self._query = query
         self._processor = processor_of(query)
         self.stores: list[dict[bytes, bytes]] = [{} for _ in range(partitions)]
@@ -120,9 +126,10 @@ class _Table:
         self.dropped_null_key = self.dropped_late = 0
 
     def feed(self, rows: list[Row]) -> None:
-        frame = self._spark.createDataFrame(rows, SCHEMA).repartition(3)
-        parts = payload(aggregate_frame(frame, self._query, len(self.stores))).glom().collect()
-        assert len(parts) == len(self.stores)
+        arrays = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=_ROW)
+        cut = [batch.slice(at, 70) for at in range(0, len(batch), 70)]
+        parts = packed_parts(self._query, cut[::-1], len(self.stores))
         for partition, part in enumerate(parts):
             table = from_arrow(part, self._processor.schema)
             self._apply(partition, self._process(partition, table))
@@ -150,9 +157,9 @@ class _Table:
 
 @pytest.mark.parametrize("emit", [Emit.BATCH, Emit.RECORD])
 @pytest.mark.parametrize("batches", [1, 4])
-def test_every_aggregate_equals_the_model(spark: SparkSession, batches: int, emit: Emit) -> None:
+def test_every_aggregate_equals_the_model(batches: int, emit: Emit) -> None:
     records = _records(seed=7, count=400)
-    table = _Table(spark, _query(emit=emit), partitions=3)
+    table = _Table(_query(emit=emit), partitions=3)
     size = len(records) // batches
     for at in range(0, len(records), size):
         table.feed(records[at : at + size])
@@ -167,8 +174,8 @@ def test_every_aggregate_equals_the_model(spark: SparkSession, batches: int, emi
     assert table.dropped_null_key == sum(r[0] is None and not r[5] for r in records)
 
 
-def test_keys_live_where_the_python_partitioner_says(spark: SparkSession) -> None:
-    table = _Table(spark, _query(), partitions=5)
+def test_keys_live_where_the_python_partitioner_says() -> None:
+    table = _Table(_query(), partitions=5)
     records = _records(seed=1, count=300, keys=60)
     table.feed(records)
     for partition, store in enumerate(table.stores):
@@ -178,11 +185,11 @@ def test_keys_live_where_the_python_partitioner_says(spark: SparkSession) -> Non
 
 @pytest.mark.parametrize("emit", [Emit.BATCH, Emit.RECORD])
 @pytest.mark.parametrize(("size", "advance"), [(1000, 1000), (3000, 1000)])
-def test_windows_equal_the_model(spark: SparkSession, size: int, advance: int, emit: Emit) -> None:
+def test_windows_equal_the_model(size: int, advance: int, emit: Emit) -> None:
     kind = WindowKind.TUMBLING if size == advance else WindowKind.HOPPING
     window = Window(kind, size, advance, grace_ms=100_000, retention_ms=200_000)
     records = _records(seed=3, count=200)
-    table = _Table(spark, _query(window, emit=emit), partitions=2)
+    table = _Table(_query(window, emit=emit), partitions=2)
     table.feed(records[:90])
     table.feed(records[90:])
     expected: dict[tuple[bytes, int], int] = defaultdict(int)
@@ -218,10 +225,10 @@ def _sessions(records: list[Row], gap: int) -> dict[tuple[str, int, int], list[i
 
 
 @pytest.mark.parametrize("emit", [Emit.BATCH, Emit.RECORD])
-def test_sessions_equal_the_model(spark: SparkSession, emit: Emit) -> None:
+def test_sessions_equal_the_model(emit: Emit) -> None:
     window = Window(WindowKind.SESSION, 300, 300, grace_ms=100_000, retention_ms=200_000)
     records = _records(seed=5, count=150)
-    table = _Table(spark, _query(window, emit=emit), partitions=2)
+    table = _Table(_query(window, emit=emit), partitions=2)
     table.feed(records[:80])
     table.feed(records[80:])
     expected = _sessions(records, 300)
@@ -241,29 +248,26 @@ def test_sessions_equal_the_model(spark: SparkSession, emit: Emit) -> None:
             assert a == b, (CALLS[i], key, start, end)
 
 
-def test_late_records_are_dropped_and_counted(spark: SparkSession) -> None:
+def test_late_records_are_dropped_and_counted() -> None:
     window = Window(WindowKind.TUMBLING, 1000, 1000, grace_ms=500, retention_ms=5000)
-    table = _Table(spark, _query(window), partitions=1)
+    table = _Table(_query(window), partitions=1)
     table.feed([("a", 1, 0, 0, 2_499, False)])
     table.feed([("a", 1, 0, 1, 1_999, False), ("a", 1, 0, 2, 999, False)])  # grace holds, is over
     assert table.dropped_late == 1
     assert set(split_window(list(table.rows()))[1]) == {1000, 2000}
 
 
-def test_having_sends_a_tombstone_when_a_row_leaves(spark: SparkSession) -> None:
-    table = _Table(spark, _query(having='"__a1" > 10'), partitions=1)
+def test_having_sends_a_tombstone_when_a_row_leaves() -> None:
+    table = _Table(_query(having='"__a1" > 10'), partitions=1)
     table.feed([("a", 11, 0, 0, 1, False), ("b", 5, 0, 1, 1, False)])
     assert set(table.rows()) == {b"a"}
     table.feed([("a", -4, 0, 2, 2, False), ("b", 1, 0, 3, 2, False)])
     assert table.rows() == {b"a": None}
 
 
-def test_where_and_used_columns(spark: SparkSession) -> None:
+def test_used_columns() -> None:
     query = replace(_query(), filter=condition("`X` > 0", "X"))
     assert used_columns(query) == ("K", "X")
-    table = _Table(spark, query, partitions=1)
-    table.feed([("a", 1, 0, 0, 1, False), ("a", -1, 0, 1, 1, False), ("a", None, 0, 2, 1, False)])
-    assert table.rows()[b"a"]["C0"] == 1
 
 
 def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSession) -> None:

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import datetime as dt
 import math
+import random
+import time
 from collections import defaultdict
+from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.pack.folds import Fold, Folding, Groups, first_rows, fold, grouped, of_record
-from holdfast.types.schema import INTEGER, Column
+from holdfast.tasks.aggregates.registry import bind
+from holdfast.tasks.pack.folds import Folding, Groups, first_rows, fold, grouped
+from holdfast.types.schema import DOUBLE, Column
+from holdfast.types.topology import AggregateCall
 from tests.support.expressions import spark_column
 
+X = spark_column(Column("X", DOUBLE)).expression
 NUMBERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))
 
 
@@ -55,16 +65,130 @@ def test_a_nan_is_the_largest_number(
     assert found == pytest.approx([expected], nan_ok=True)
 
 
-X = spark_column(Column("X", INTEGER)).expression
+UTC = pa.timestamp("us", tz="UTC")
+KINDS: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.string(), ["é", "", "\U0001f3ac", "\uffff", "a"]),
+    (pa.binary(), [b"\xff", b"", b"\x7f\x00", b"\x7f"]),
+    (pa.decimal128(5, 2), [Decimal("-9.99"), Decimal("0.00"), Decimal("100.01")]),
+    (pa.decimal128(5, -2), [Decimal(-900), Decimal(0), Decimal("99999E2")]),
+    (pa.date32(), [dt.date(1950, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)]),
+    (UTC, [dt.datetime(1950, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 2, 29, tzinfo=dt.UTC)]),
+]
+CODES = st.lists(st.sampled_from([0, 1, 2]), min_size=1, max_size=12)
 
 
-def test_a_record_alone_is_a_partial_too() -> None:
-    argument = pa.array([1, None, 3], pa.int32())
-    counted = Fold(Folding.ADD, X, counts=True)
-    assert of_record(counted, argument, pa.int64(), 3).to_pylist() == [1, 0, 1]
-    assert of_record(counted, None, pa.int64(), 3).to_pylist() == [1, 1, 1]
-    summed = of_record(Fold(Folding.ADD, X), argument, pa.int64(), 3)
-    assert (summed.type, summed.to_pylist()) == (pa.int64(), [1, None, 3])
+def _groups(codes: list[int]) -> tuple[Groups, list[list[int]]]:
+    """The groups, and the rows of each."""
+    groups = grouped(pa.array(codes))
+    found: list[list[int]] = [[] for _ in range(groups.count)]
+    for row, code in enumerate(groups.codes.tolist()):
+        found[code].append(row)
+    return groups, found
+
+
+@given(st.sampled_from(KINDS), CODES, st.randoms(use_true_random=False))
+def test_extremes_of_what_is_no_number(
+    kind: tuple[pa.DataType, list[Any]], codes: list[int], chance: random.Random
+) -> None:
+    values = [chance.choice([None, *kind[1]]) for _ in codes]
+    array = pa.array([None, *values, None], kind[0]).slice(1, len(values))
+    groups, rows = _groups(codes)
+    known = [[v for v in map(values.__getitem__, each) if v is not None] for each in rows]
+
+    def order(value: Any) -> Any:
+        return value.encode() if isinstance(value, str) else value
+
+    least, most = (fold(f, array, groups) for f in (Folding.MIN, Folding.MAX))
+    assert least.type == most.type == kind[0]
+    assert least.to_pylist() == [min(v, key=order, default=None) for v in known]
+    assert most.to_pylist() == [max(v, key=order, default=None) for v in known]
+
+
+def test_decimals_add_up_beyond_their_digits() -> None:
+    most = 10**38 - 1
+    wide = pa.array([Decimal(most), None, Decimal(most), None], pa.decimal128(38, 0)).cast(
+        pa.decimal256(75, 0)
+    )
+    found = fold(Folding.ADD, wide, grouped(pa.array(["a", "b", "a", "b"])))
+    assert (found.type, found.to_pylist()) == (wide.type, [2 * most, None])
+
+
+NESTED = pa.list_(pa.map_(pa.string(), pa.struct([("at", UTC), ("day", pa.date32())])))
+ELEMENTS = [
+    None,
+    [],
+    [("k", {"at": dt.datetime(2024, 2, 29, 1, tzinfo=dt.UTC), "day": None}), ("l", None)],
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.lists(st.sampled_from(ELEMENTS)))))
+def test_lists_are_put_one_after_the_other(rows: list[tuple[int, list[Any]]]) -> None:
+    lists = [each for _, each in rows]
+    around = [[ELEMENTS[2]], *lists, [None]]
+    array = pa.array(around, NESTED).slice(1, len(lists))
+    groups, of = _groups([code for code, _ in rows])
+    found = fold(Folding.LIST, array, groups)
+    found.validate(full=True)
+    assert found.type == NESTED
+    assert found.to_pylist() == [[e for row in each for e in lists[row]] for each in of]
+
+
+def test_a_list_that_is_null_is_empty() -> None:
+    lists = pa.array([None, [1], None, [None]], pa.list_(pa.int64()))
+    found = fold(Folding.LIST, lists, grouped(pa.array(["a", "b", "a", "b"])))
+    assert found.to_pylist() == [[], [1, None]]
+
+
+FLOATS = st.one_of(st.none(), st.sampled_from([0.1, -0.0, 1e9, 1e9 + 1, -3.5]))
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1]), FLOATS), min_size=1), st.integers(0, 9))
+def test_moments_are_those_of_all_values(rows: list[tuple[int, float | None]], cut: int) -> None:
+    groups, of = _groups([code for code, _ in rows])
+    array = _moments([value for _, value in rows])
+    # The first records are folded before they meet the others, as before a shuffle.
+    early, _ = _groups([code for code, _ in rows[:cut]])
+    parts = pa.concat_arrays([fold(Folding.MOMENTS, array[:cut], early), array[cut:]])
+    firsts = [rows[i][0] for i in first_rows(early).tolist()]
+    again = grouped(pa.array([*firsts, *(code for code, _ in rows[cut:])]))
+    for found in (fold(Folding.MOMENTS, array, groups), fold(Folding.MOMENTS, parts, again)):
+        for moments, each in zip(found.to_pylist(), of, strict=True):
+            values = [v for v in (rows[row][1] for row in each) if v is not None]
+            mean = math.fsum(values) / len(values) if values else 0.0
+            squares = math.fsum((v - mean) ** 2 for v in values)
+            assert moments["n"] == len(values)
+            assert moments["total"] == pytest.approx(sum(values), rel=1e-12, abs=1e-6)
+            if values:
+                assert moments["mean"] == pytest.approx(mean, rel=1e-12)
+            assert moments["squares"] == pytest.approx(squares, rel=1e-9, abs=1e-9)
+            assert moments["squares"] == 0 or len(set(values)) > 1
+
+
+def _moments(values: list[float | None]) -> pa.Array:
+    call = AggregateCall("__a0", "STDDEV_SAMP", (X,), (), DOUBLE)
+    (partial,) = bind(call).partials
+    return partial.of([pa.array(values, pa.float64())], len(values))
+
+
+def test_one_value_that_is_not_finite_leaves_no_distance() -> None:
+    array = _moments([math.inf, 1.0, math.nan, 2.0, 5.0, 5.0])
+    found = fold(Folding.MOMENTS, array, grouped(pa.array(["a", "a", "b", "b", "c", "c"])))
+    assert [str(each["squares"].as_py()) for each in found] == ["nan", "nan", "0.0"]
+
+
+def test_one_group_of_very_many_records_is_folded_in_columns() -> None:
+    rows = 300_000
+    codes = np.arange(rows) % 2
+    groups = Groups(codes, 2)
+    texts = pa.array(np.arange(rows)).cast(pa.string())
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1), pa.int32()), texts)
+    started = time.perf_counter()
+    found = fold(Folding.LIST, lists, groups)
+    assert pc.list_value_length(found).to_pylist() == [rows // 2] * 2
+    assert found[1].values[-1].as_py() == str(rows - 1)
+    assert fold(Folding.MAX, texts, groups).to_pylist() == ["99998", "99999"]
+    assert fold(Folding.ADD, pa.array(np.ones(rows)), groups).to_pylist() == [rows / 2] * 2
+    assert time.perf_counter() - started < 5  # a tenth of a second if nobody else computes
 
 
 def test_groups_need_a_column() -> None:

@@ -1,21 +1,24 @@
-"""Ingest packs exactly the values that Spark SQL would have computed."""
+"""Ingest packs partials and rows, each for the state partition of its key."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import aggregate_frame, row_frame
+from holdfast.runtime.queries.frames import row_frame
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.pack.packing import Packer, added, from_arrow, packs, unpacked
-from holdfast.tasks.processors.aggregates.state import partial_columns, partial_folds
+from holdfast.tasks.processors.aggregates.state import payload_schema
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
 from holdfast.types.ingest import IngestOptions, Packing
@@ -40,24 +43,27 @@ GROUPINGS = [
     ("who", "WINDOW HOPPING (SIZE 9 SECONDS, ADVANCE BY 2 SECONDS)"),
 ]
 SESSIONS = "COUNT(*) AS n, SUM(amount) AS s FROM sales WINDOW SESSION (2 SECONDS)"
+ORDERED = "COLLECT_LIST(amount) AS n, LATEST_BY_OFFSET(price) AS l"
 PACKED_STATEMENTS = [
     *(f"SELECT {by}, {CALLS} FROM sales {window} GROUP BY {by}" for by, window in GROUPINGS),
     "SELECT who, MAX(ROWTIME) AS newest FROM sales GROUP BY who",
     f"SELECT who, {SESSIONS} GROUP BY who",
+    f"SELECT who, {ORDERED} FROM sales {GROUPINGS[-1][1]} GROUP BY who",
+    "SELECT region, SUM(cost) AS n, MAX(who) AS m, MIN(cost) AS l FROM sales GROUP BY region",
 ]
 OTHERS = [
     "SELECT who, COUNT(*) AS n FROM sales WHERE amount > 3 GROUP BY who",
     "SELECT who, SUM(amount + 1) AS n FROM sales GROUP BY who",
-    "SELECT who, SUM(cost) AS n FROM sales GROUP BY who",
     "SELECT who, price, COUNT(*) AS n FROM sales GROUP BY who, price",
     "SELECT UCASE(who) AS w, COUNT(*) AS n FROM sales GROUP BY UCASE(who)",
-    "SELECT who, COLLECT_LIST(amount) AS n FROM sales GROUP BY who",
 ]
+LISTS = "SELECT who, COLLECT_LIST(amount) AS n FROM sales GROUP BY who"
 SCHEMA = pa.schema(
     [
         ("ID", pa.string()), ("WHO", pa.string()), ("REGION", pa.int64()), ("SMALL", pa.int32()),
-        ("AMOUNT", pa.int64()), ("PRICE", pa.float64()), ("__partition", pa.int32()),
-        ("__offset", pa.int64()), ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
+        ("AMOUNT", pa.int64()), ("PRICE", pa.float64()), ("COST", pa.decimal128(9, 2)),
+        ("__partition", pa.int32()), ("__offset", pa.int64()),
+        ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
     ]
 )  # fmt: skip
 BESIDE = frozenset(name for name in SCHEMA.names if name.startswith("__"))
@@ -91,6 +97,7 @@ def _rows(seed: int, count: int, partition: int) -> pa.RecordBatch:
             "SMALL": rng.choice([None, -5, 0, 2**31 - 1]),
             "AMOUNT": rng.choice([None, rng.randrange(-99, 99)]),
             "PRICE": rng.choice([None, rng.randrange(-99, 99) / 4]),
+            "COST": rng.choice([None, Decimal(rng.randrange(-(10**9), 10**9)).scaleb(-2)]),
             "__partition": partition,
             "__offset": offset,
             "__timestamp": rng.randrange(0, 30_000),
@@ -124,19 +131,22 @@ def _outcome(query: Query, table: pa.Table) -> tuple[list[Any], ...]:
     return sorted(rows), list(sink), [*counts, changes.stream_time_ms]
 
 
+def _sorted_outcome(query: Query, table: pa.Table) -> tuple[list[Any], ...]:
+    rows, sink, counts = _outcome(query, table)
+    return rows, sorted(sink, key=repr), counts
+
+
 @pytest.mark.parametrize("emit", ["batch", "record"])
 @pytest.mark.parametrize("select", PACKED_STATEMENTS)
-def test_packed_aggregates_equal_spark_s(spark: SparkSession, select: str, emit: str) -> None:
+def test_where_packed_aggregates_are_cut_does_not_matter(select: str, emit: str) -> None:
     query = _query(select, emit=emit)
     assert packs(query)
     batches = [_rows(seed, 120, seed) for seed in range(2)]
-    found = _packed(query, [(0, batch) for batch in batches])
-    frame = spark.createDataFrame(pa.Table.from_batches(batches))
-    parts = payload(aggregate_frame(frame, query, STATE_PARTITIONS)).glom().collect()
-    schema = processor_of(query).schema
-    expected = [_outcome(query, from_arrow(part, schema)) for part in parts]
-    assert [_outcome(query, table) for table in found] == expected
-    assert sum(len(rows) for rows, *_ in expected) >= 3
+    found = [_sorted_outcome(query, t) for t in _packed(query, [(0, b) for b in batches])]
+    backwards = [b.slice(at, 17) for b in batches[::-1] for at in range(0, 120, 17)]
+    again = [_sorted_outcome(query, t) for t in _packed(query, [(0, b) for b in backwards])]
+    assert found == again
+    assert sum(len(rows) for rows, *_ in found) >= 3
 
 
 def test_packed_rows_equal_spark_s(spark: SparkSession) -> None:
@@ -172,6 +182,28 @@ def test_a_count_looks_at_no_offset() -> None:
     assert counted == {"__tombstone", "__timestamp"}  # a row has the time of its newest record
 
 
+def test_a_list_is_in_the_order_of_offsets() -> None:
+    query = _query(LISTS)
+    assert added(query) == {"__tombstone", "__timestamp", "__partition", "__offset"}
+    assert isinstance(query.step, AggregateStep)
+    assert payload_schema(query.step).names[:3] == ["__key", "__partition", "__offset"]
+    batches = [_rows(seed, 60, seed) for seed in range(2)]
+    rows = sorted((r for b in batches for r in b.to_pylist()), key=_place)
+    found = {}
+    for table in _packed(query, [(0, batch) for batch in batches[::-1]]):
+        changes = processor_of(query).process(table, -(1 << 62), RowsView({}))
+        found |= dict(zip(changes.sink_keys, map(orjson.loads, changes.sink_values), strict=True))
+    listed: dict[str, list[Any]] = {}
+    for row in rows:
+        if row["WHO"] is not None and not row["__tombstone"]:
+            listed.setdefault(row["WHO"], []).append(row["AMOUNT"])
+    assert {json.loads(k): v["N"] for k, v in found.items()} == listed
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int]:
+    return row["__offset"], row["__partition"]
+
+
 def test_packing_travels_in_the_options() -> None:
     query = _query(PACKED_STATEMENTS[3])
     options = IngestOptions(query.source, {}, ("WHO",), packing=Packing(query, 4))
@@ -185,13 +217,3 @@ def test_keys_in_columns_go_where_each_alone_goes() -> None:
     found = state_partitions(pa.array(keys, pa.binary()).slice(1), 7).tolist()
     assert found == [state_partition(key, 7) for key in keys[1:] if key is not None]
     assert state_partitions(pa.array([None], pa.binary()), 7).tolist() == [42 % 7]
-
-
-@pytest.mark.parametrize("select", [*PACKED_STATEMENTS, *OTHERS])
-def test_how_partials_fold_is_known_without_making_them(select: str) -> None:
-    step = _query(select).step
-    assert isinstance(step, AggregateStep)
-    made = [column.fold for column in partial_columns(step)]
-    known = partial_folds(step)
-    assert known == made or (None in known and None in made)
-    assert (None in made) == ("cost" in select or "COLLECT" in select)

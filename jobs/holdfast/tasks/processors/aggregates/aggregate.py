@@ -22,6 +22,7 @@ from holdfast.tasks.processors.aggregates.state import (
     StateColumns,
     chunk,
     folded,
+    in_arrival_order,
     payload_schema,
     state_keys_of,
 )
@@ -34,7 +35,7 @@ from holdfast.tasks.processors.base import (
     Watermark,
 )
 from holdfast.types.column_pieces import Lazy
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import OFFSET, PARTITION, AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]
 
@@ -50,6 +51,7 @@ class AggregateProcessor(TimedProcessor):
         self._state = StateColumns(step)
         self._results = Results(query, step)
         self._schema = payload_schema(step)
+        self._in_arrival_order = in_arrival_order(step)
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,6 +105,9 @@ class AggregateProcessor(TimedProcessor):
 
         Records of one key and window may come from several topic partitions.
         """
+        if self._in_arrival_order:
+            places = payload[PARTITION].to_numpy(), payload[OFFSET].to_numpy()
+            payload = payload.take(pa.array(np.lexsort(places)))
         windows = None if self._step.window is None else payload[WINDOW].to_numpy()
         order, starts = key_order(chunk(payload[KEY]), windows)
         ordered = payload.take(pa.array(order))

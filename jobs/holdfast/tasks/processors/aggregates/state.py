@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.changelog import StateKeys
-from holdfast.tasks.aggregates.base import Aggregate
+from holdfast.tasks.aggregates.base import Aggregate, Partial
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.evaluate.keys import windowed_array
-from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
+from holdfast.tasks.pack.folds import Folding, Groups, fold
 from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.base import KEY
 from holdfast.types.expressions import Expression
@@ -45,8 +45,9 @@ __all__ = [
     "chunk",
     "combined",
     "folded",
+    "in_arrival_order",
     "partial_columns",
-    "partial_folds",
+    "partials_of",
     "payload_schema",
     "pick",
     "state_keys_of",
@@ -63,18 +64,15 @@ RECORD_COLUMNS = {
     TIMESTAMP: BIGINT,
     SEQUENCE: BIGINT,
 }
-_TIME = Expression(f"`{TIMESTAMP}`", BIGINT, columns=(TIMESTAMP,), ref=TIMESTAMP)
-_COUNTS, _NEWEST = Fold(Folding.ADD, None, counts=True), Fold(Folding.MAX, _TIME)
 
 
 @dataclass(frozen=True)
 class PartialColumn:
-    """A column of the shuffled payload: its name, Spark SQL aggregate, Arrow type and fold."""
+    """A column of the shuffled payload that is folded."""
 
     name: str
-    spark: str
     type: pa.DataType
-    fold: Fold | None = None
+    folding: Folding
 
 
 def by_record(step: AggregateStep) -> bool:
@@ -87,26 +85,51 @@ def by_record(step: AggregateStep) -> bool:
     return session or bool(step.undo) or step.emit is not Emit.BATCH
 
 
+def in_arrival_order(step: AggregateStep) -> bool:
+    """Whether the payload has one row per record, to be folded in the order of their offsets.
+
+    A key that lives in one topic partition (every keyed topic) gets exactly the order of its
+    offsets; across topic partitions Kafka itself has no order.
+    """
+    return not by_record(step) and any(function_of(call).listed for call in step.aggregates)
+
+
 def partial_columns(step: AggregateStep) -> list[PartialColumn]:
-    """The columns that Spark computes for each payload row, beside those it groups by."""
-    columns = _partials(step.aggregates, "p") + _partials(step.undo, "q")
+    """The columns that are folded, beside those by which rows are grouped."""
+    columns = [
+        PartialColumn(name, partial.type, partial.folding) for name, _, partial in _partials(step)
+    ]
     if by_record(step):
         return columns
-    counted = PartialColumn(COUNT, "count(1)", pa.int64(), _COUNTS)
-    latest = PartialColumn(ROWTIME, f"max({_TIME})", pa.int64(), _NEWEST)
+    counted = PartialColumn(COUNT, pa.int64(), Folding.ADD)
+    latest = PartialColumn(ROWTIME, pa.int64(), Folding.MAX)
     return [counted, latest, *columns]
 
 
-def partial_folds(step: AggregateStep) -> list[Fold | None]:
-    """The folds of `partial_columns`, without Arrow."""
-    calls = (*step.aggregates, *step.undo)
-    folds = [fold for call in calls for fold in function_of(call).folds(call)]
-    return folds if by_record(step) else [_COUNTS, _NEWEST, *folds]
+def partials_of(
+    step: AggregateStep, arguments: Callable[[Expression], pa.Array], times: pa.Array
+) -> dict[str, pa.Array]:
+    """The columns of `partial_columns` for each single record.
+
+    Args:
+        arguments: makes the column of an argument, of its SQL type's Arrow type.
+        times: the event time of each record, in ms.
+    """
+    rows = len(times)
+    columns = {
+        name: partial.of([arguments(a) for a in call.args], rows)
+        for name, call, partial in _partials(step)
+    }
+    if by_record(step):
+        return columns
+    return {COUNT: pa.array(np.ones(rows, np.int64)), ROWTIME: times, **columns}
 
 
-def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn]:
+def _partials(step: AggregateStep) -> list[tuple[str, AggregateCall, Partial]]:
+    """The name, call and partial of each partial column."""
     return [
-        PartialColumn(f"{letter}{i}_{j}", partial.spark, partial.type, partial.fold)
+        (f"{letter}{i}_{j}", call, partial)
+        for letter, calls in (("p", step.aggregates), ("q", step.undo))
         for i, call in enumerate(calls)
         for j, partial in enumerate(bind(call).partials)
     ]
@@ -116,24 +139,26 @@ def folded(
     step: AggregateStep, payload: pa.Table | pa.RecordBatch, groups: Groups, firsts: pa.Array
 ) -> list[pa.Array]:
     """One payload row per group: partials folded into one, other columns from the first row."""
-    folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
+    foldings = {c.name: c.folding for c in partial_columns(step)}
     columns = {
         name: chunk(payload[name]) if isinstance(payload, pa.Table) else payload[name]
         for name in payload.schema.names
     }
     return [
-        fold(folds[name], column, groups) if name in folds else column.take(firsts)
+        fold(foldings[name], column, groups) if name in foldings else column.take(firsts)
         for name, column in columns.items()
     ]
 
 
 def payload_schema(step: AggregateStep) -> pa.Schema:
-    """The columns of a payload: those Spark groups by, then the partials."""
+    """The columns of a payload: those by which rows are grouped and ordered, then the partials."""
     fields = [pa.field(KEY, pa.binary())]
     if step.window is not None and step.window.kind is not WindowKind.SESSION:
         fields.append(pa.field(WINDOW, pa.int64()))
     if by_record(step):
         fields += [pa.field(name, kind.arrow()) for name, kind in RECORD_COLUMNS.items()]
+    elif in_arrival_order(step):
+        fields += [pa.field(name, RECORD_COLUMNS[name].arrow()) for name in (PARTITION, OFFSET)]
     if step.undo:
         fields += [pa.field(HAS_OLD, pa.bool_()), pa.field(HAS_NEW, pa.bool_())]
     return pa.schema(fields + [pa.field(c.name, c.type) for c in partial_columns(step)])

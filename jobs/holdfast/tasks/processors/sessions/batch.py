@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.pack import folds
+from holdfast.tasks.pack.folds import Folding, Groups, fold
 from holdfast.tasks.processors.aggregates.results import Frame, SinkRows
-from holdfast.tasks.processors.aggregates.rounds import Groups, in_order, order_of, run
+from holdfast.tasks.processors.aggregates.rounds import in_order, order_of
 from holdfast.tasks.processors.aggregates.state import Columns, chunk, combined, partial_columns
 from holdfast.tasks.processors.base import Changes, StoreView, Watermark
 from holdfast.tasks.processors.sessions.clusters import Clusters
@@ -46,8 +46,8 @@ class SessionBatchProcessor(SessionProcessor):
         super().__init__(query)
         step = query.step
         columns = partial_columns(step) if isinstance(step, AggregateStep) else []
-        self._folds = {c.name: c.fold.folding for c in columns if c.fold is not None}
-        self._all_fold = len(self._folds) == len(columns)
+        self._foldings = {c.name: c.folding for c in columns}
+        self._ordered = Folding.LIST in self._foldings.values()
 
     def process(
         self,
@@ -107,22 +107,17 @@ class SessionBatchProcessor(SessionProcessor):
         old = combined(self._state, [c.take(at) for c in before], parents[most_first])
         old = [column.take(pa.array(place)) for column in old]
         of = clusters.of[clusters.of >= 0]
-        if self._all_fold:
-            return self._state.merge(old, self._folded(live, of, count))
-        names = clusters.keys.take(pa.array(clusters.key)).to_pylist()
-        groups = Groups.of_numbers(of, names)
-        never = np.full(count, np.iinfo(np.int64).min)
-        return run(self._state, groups, live, old, never).take(groups.last).columns
+        return self._state.merge(old, self._folded(live, of, count))
 
     def _folded(self, live: pa.Table, of: Rows, count: int) -> pa.Table:
         """Folds the partials of each session's records into one row."""
         order = np.argsort(of, kind="stable")
         rows = live.take(pa.array(order))
-        sessions = folds.Groups(of[order], count)
+        sessions = Groups(of[order], count)
         return pa.table(
             {
-                name: folds.fold(folding, chunk(rows[name]), sessions)
-                for name, folding in self._folds.items()
+                name: fold(folding, chunk(rows[name]), sessions)
+                for name, folding in self._foldings.items()
             }
         )
 

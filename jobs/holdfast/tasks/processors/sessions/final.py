@@ -38,7 +38,7 @@ class SessionFinalProcessor(SessionBatchProcessor):
         # In the last millisecond of its retention an open session is not found any more.
         edge = 1 if window.retention_ms <= window.size_ms + window.grace_ms else 0
         least = running_time(keyed, stream_time_ms) - window.grace_ms + edge
-        late = not self._all_fold or (keyed[TIMESTAMP].to_numpy() < least).any()
+        late = self._ordered or (keyed[TIMESTAMP].to_numpy() < least).any()
         if late or watermark is not None:
             return SessionProcessor.process(self, payload, stream_time_ms, store, watermark)
         return super().process(payload, stream_time_ms, store)

@@ -1,0 +1,145 @@
+"""Results and stored rows of every aggregate are those of the release that aggregated in Spark SQL.
+
+`results.json` was written by that release: for each call, by group, the value in the sink and the
+row of state in hexadecimal digits after both batches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from holdfast.tasks.aggregates.registry import bind, function_of, names
+from holdfast.tasks.aggregates.user import registered
+from holdfast.tasks.pack.folds import Folding
+from holdfast.tasks.pack.packing import packs
+from holdfast.tasks.processors.aggregates.state import in_arrival_order
+from holdfast.tasks.processors.base import NO_TIME
+from holdfast.tasks.processors.kinds import processor_of
+from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, AggregateStep, Query
+from tests.support.nasty_rows import BATCHES, CALLS, query_of
+from tests.support.packed import packed_table
+from tests.support.rows_view import RowsView
+
+_FOUND = json.loads(Path(__file__).with_name("results.json").read_text(encoding="utf-8"))
+GROUPS: list[str] = _FOUND["groups"]
+EXPECTED: dict[str, dict[str, list[Any]]] = _FOUND["calls"]
+# The last digits depend on the order of additions.
+ROUNDED = ("STDDEV", "CORRELATION", "AVG(C)", "AVG(E)", "AVG(F)")
+UNORDERED = "COUNT_DISTINCT"  # its list was in the order of a hash table, and is in that of arrival
+
+Pieces = list[pa.RecordBatch]
+
+
+def _whole(part: pa.RecordBatch) -> Pieces:
+    return [part]
+
+
+def _cut(part: pa.RecordBatch) -> Pieces:
+    return [part.slice(0, 1), part.slice(1, 7), part.slice(8, 0), part.slice(8)]
+
+
+def _within_others(part: pa.RecordBatch) -> Pieces:
+    """Slices of larger arrays, whose offsets do not begin at 0."""
+    return [pa.concat_batches([part, part, part]).slice(len(part), len(part))]
+
+
+def _record_by_record(part: pa.RecordBatch) -> Pieces:
+    return [part.slice(n, 1) for n in range(len(part))]
+
+
+def _payload(query: Query, batch: pa.Table, cut: Callable[[pa.RecordBatch], Pieces]) -> pa.Table:
+    """The topic partitions come the other way round."""
+    found = [batch.filter(pc.equal(batch[PARTITION], p)) for p in (1, 0)]
+    parts = [pa.concat_batches(part.to_batches()) for part in found if len(part)]
+    return packed_table(query, [piece for part in parts for piece in cut(part)])
+
+
+def _run(
+    query: Query, cut: Callable[[pa.RecordBatch], Pieces], batches: list[pa.Table] = BATCHES
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The results and the rows of state by group."""
+    processor, rows, results = processor_of(query), dict[bytes, bytes | None](), {}
+    for batch in batches:
+        changes = processor.process(_payload(query, batch, cut), NO_TIME, RowsView(rows))
+        rows |= dict(zip(changes.keys, changes.rows, strict=True))
+        for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
+            results[(key or b"").decode()] = orjson.loads(value or b"")["X0"]
+    return results, {k.decode(): bytes(r or b"").hex() for k, r in rows.items()}
+
+
+def _close(value: Any) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("cut", [_whole, _cut, _within_others, _record_by_record])
+@pytest.mark.parametrize("call", CALLS)
+def test_results_and_rows_are_what_they_were(
+    call: str, cut: Callable[[pa.RecordBatch], Pieces]
+) -> None:
+    query = query_of(call)
+    assert packs(query)
+    results, rows = _run(query, cut)
+    values = dict(zip(GROUPS, EXPECTED[call]["values"], strict=True))
+    if call.startswith(ROUNDED):
+        assert results == {group: _close(value) for group, value in values.items()}
+        return
+    assert {g: json.dumps(v) for g, v in results.items()} == {
+        g: json.dumps(v) for g, v in values.items()
+    }
+    if not call.startswith(UNORDERED):
+        assert rows == dict(zip(GROUPS, EXPECTED[call]["rows"], strict=True))
+
+
+def _in_one_order(batch: pa.Table, first: int) -> pa.Table:
+    """The records in one topic partition, by time: every way to process them has this order."""
+    zeros, places = np.zeros(len(batch), np.int32), np.arange(first, first + len(batch))
+    moved = batch
+    for name, values in ((PARTITION, zeros), (OFFSET, places), (TIMESTAMP, places)):
+        moved = moved.set_column(moved.schema.get_field_index(name), name, pa.array(values))
+    return moved
+
+
+@pytest.mark.parametrize("call", [c for c in CALLS if not c.startswith(ROUNDED)])
+def test_record_by_record_the_last_change_is_the_same(call: str) -> None:
+    batches = [_in_one_order(batch, 100 * n) for n, batch in enumerate(BATCHES)]
+    by_record = _run(query_of(call, emit="record"), _whole, batches)
+    together = _run(query_of(call), _whole, batches)
+    assert json.dumps(by_record, sort_keys=True) == json.dumps(together, sort_keys=True)
+
+
+def _steps() -> list[AggregateStep]:
+    steps = [query_of(call).step for call in CALLS]
+    return [step for step in steps if isinstance(step, AggregateStep)]
+
+
+def test_a_function_knows_whether_it_lists_without_making_partials() -> None:
+    for step in _steps():
+        (call,) = step.aggregates
+        foldings = [partial.folding for partial in bind(call).partials]
+        assert (Folding.LIST in foldings) == function_of(call).listed == in_arrival_order(step)
+
+
+def test_every_aggregate_is_here() -> None:
+    known = {call.function for step in _steps() for call in step.aggregates}
+    assert known == set(names()) - set(registered())
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_partials_of_no_records_are_of_their_type(call: str) -> None:
+    step = query_of(call).step
+    assert isinstance(step, AggregateStep)
+    (made,) = step.aggregates
+    none = [pa.array([], kind.arrow()) for kind in made.arg_types]
+    for partial in bind(made).partials:
+        assert partial.of(none, 0).equals(pa.array([], partial.type))
+        some = [pa.nulls(3, kind.arrow()) for kind in made.arg_types]
+        assert (partial.of(some, 3).type, len(partial.of(some, 3))) == (partial.type, 3)
