@@ -17,7 +17,13 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from holdfast import __version__
 from holdfast.local.broker import LocalKafka
@@ -99,6 +105,7 @@ def write(to: Path) -> None:
             shutil.copy(HERE / name, home / name)
         (home / "keep.py").write_text(_KEEP, encoding="utf-8")
         job = _job(home, broker)
+        _keep_superseded(job.client)
         for topic, partitions in PARTITIONS.items():
             Admin(job.client).ensure_topic(topic, partitions, -1, {"retention.ms": "-1"})
         produce(job.client, part(0))
@@ -123,6 +130,15 @@ def _kept(name: str) -> bool:
     parts = name.split("/")
     log = parts[-1] == "LOG" or parts[-1].startswith("LOG.old")  # names folders of this machine
     return len(parts) < 5 or (parts[4] in KEPT and not log)
+
+
+def _keep_superseded(client: dict[str, str]) -> None:
+    """Keeps the broker from compacting: every record that was written is compared later."""
+    lag = ConfigEntry("log.cleaner.min.compaction.lag.ms", "315360000000")
+    lag.incremental_operation = AlterConfigOpType.SET
+    every = ConfigResource(ResourceType.BROKER, "", incremental_configs=[lag])
+    (done,) = AdminClient({**client}).incremental_alter_configs([every]).values()
+    done.result()
 
 
 def _job(home: Path, broker: LocalKafka) -> RunningJob:

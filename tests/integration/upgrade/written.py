@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import lzma
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ import msgpack
 
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
+from holdfast.types.internal_topics import for_application
 from holdfast.types.topology import Topology
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "STATE_PARTITIONS",
     "Record",
     "Written",
+    "compiled",
     "load_aggregates",
     "pack_folder",
     "topology_of",
@@ -51,6 +53,8 @@ KEPT = (
     "csas_lived",
 )
 
+_COMPACTED = {"0.1.0": ("GROWN", "HOUSED", "RULED")}  # `write` has prevented it since
+
 
 class Record(NamedTuple):
     """One record; `headers` in order."""
@@ -70,11 +74,13 @@ class Written:
         topics: by topic and topic partition, in the order of their offsets.
         first_ends: by topic, the end offset of each partition after the first part.
         ids: the topic ids of that broker.
+        compacted: the sinks of which the broker has removed superseded records meanwhile.
     """
 
     topics: Mapping[str, Sequence[Sequence[Record]]]
     first_ends: Mapping[str, Sequence[int]]
     ids: Mapping[str, str]
+    compacted: Collection[str] = ()
 
     @staticmethod
     def of(release: str) -> Written:
@@ -85,7 +91,7 @@ class Written:
         topics = {
             t: [[Record(*r) for r in p] for p in found] for t, found in told["topics"].items()
         }
-        return Written(topics, told["first_ends"], told["ids"])
+        return Written(topics, told["first_ends"], told["ids"], _COMPACTED.get(release, ()))
 
     def save(self, folder: Path) -> None:
         """Writes `records.msgpack.xz`; the same bytes for the same records."""
@@ -105,7 +111,12 @@ def load_aggregates(release: str) -> None:
 def topology_of(release: str) -> Topology:
     """The statements of a release as the planner of this version understands them."""
     load_aggregates(release)
-    return compile_text((FOLDER / release / "job.sql").read_text(encoding="utf-8"))
+    return compiled((FOLDER / release / "job.sql").read_text(encoding="utf-8"))
+
+
+def compiled(text: str) -> Topology:
+    """The statements with the internal topics of the application."""
+    return for_application(compile_text(text), APPLICATION)
 
 
 def pack_folder(folder: Path, to: Path, wanted: Callable[[str], bool] = lambda _: True) -> None:
