@@ -118,17 +118,14 @@ _counter = itertools.count()
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A `local[2]` session with the SQL settings that Holdfast runs with."""
+    """A `local[2]` session with the settings of the first release, for comparisons with it."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    from holdfast.runtime.jvm.class_archive import Role, archive_options
-
     builder = SparkSession.builder.master("local[2]").appName("holdfast-tests")
     conf: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": archive_options(Role.DRIVER),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.ansi.enabled": "false",

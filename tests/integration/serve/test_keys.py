@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.tables.literals import state_key
-from holdfast.tasks.evaluate.keys import state_key_sql
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.expressions import spark_column
+from tests.support.spark_keys import state_key_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -15,7 +14,6 @@ from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.topology import AggregateStep, Emit, Query
-from tests.integration.upgrade.evaluate import Evaluation
 from tests.integration.upgrade.replay import differences, transactions
 from tests.integration.upgrade.written import (
     APPLICATION,
@@ -43,22 +41,13 @@ _ALL = [(release, query_id) for release in RELEASES for query_id in _queries(rel
 _KEPT = [(release, q) for release, q in _ALL if _queries(release)[q].stateful]
 
 
-@pytest.fixture(scope="module")
-def evaluation() -> Iterator[Evaluation]:
-    found = Evaluation()
-    yield found
-    found.close()
-
-
 def _changelog(release: str, query_id: str) -> list[list[Record]]:
     return list(map(list, _written(release).topics[changelog_topic(APPLICATION, query_id)]))
 
 
 @pytest.mark.parametrize(("release", "query_id"), _ALL)
-def test_what_was_written_is_computed_again(
-    release: str, query_id: str, evaluation: Evaluation
-) -> None:
-    found = differences(_written(release), _queries(release)[query_id], evaluation)
+def test_what_was_written_is_computed_again(release: str, query_id: str) -> None:
+    found = differences(_written(release), _queries(release)[query_id])
     assert found == []
 
 
@@ -127,21 +116,21 @@ def _flipped(record: Record, what: str) -> Record:
 
 
 @pytest.mark.parametrize("what", ["key", "value"])
-def test_one_byte_of_a_record_makes_a_difference(what: str, evaluation: Evaluation) -> None:
+def test_one_byte_of_a_record_makes_a_difference(what: str) -> None:
     release, query_id = RELEASES[0], "ctas_by_string"
     query, written = _queries(release)[query_id], _written(release)
     changelog = _changelog(release, query_id)
     at = _first_row(changelog[0])
     changelog[0][at] = _flipped(changelog[0][at], what)
     topics = {**written.topics, changelog_topic(APPLICATION, query_id): changelog}
-    assert differences(replace(written, topics=topics), query, evaluation) != []
+    assert differences(replace(written, topics=topics), query) != []
 
 
-def test_another_expression_makes_a_difference(evaluation: Evaluation) -> None:
+def test_another_expression_makes_a_difference() -> None:
     release, query_id = RELEASES[0], "ctas_by_upper"
     other = (FOLDER / release / "job.sql").read_text().replace("UCASE(name)", "LCASE(name)")
     query = next(q for q in compiled(other).queries if q.id == query_id)
-    found = differences(_written(release), query, evaluation)
+    found = differences(_written(release), query)
     assert any("canonical was" in each for each in found)
     assert any("the key b'ANN' is missing" in each for each in found)
 

@@ -34,7 +34,7 @@ Source STREAM S
 
 Query csas_big
     CREATE STREAM big AS SELECT k, v FROM s WHERE v > 10 PARTITION BY k
-  Sub-topology 0: read, evaluate and write, one transaction per source topic partition
+  Sub-topology 0: read, evaluate, write; one transaction per source topic partition
     source       STREAM S, topic in, 2 partitions, key NONE, value JSON
     event time   TS
     filter       ("V" > 10)

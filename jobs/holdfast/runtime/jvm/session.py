@@ -80,9 +80,9 @@ _SMALL_HEAP = "-XX:+UseSerialGC"
 # Otherwise the process keeps the compilers' memory of Spark's start (JDK-8293114; Java 17.0.9).
 _GIVES_BACK = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=10000"
 # The rows are Python's; a JVM is mostly idle threads: each of Spark's pools that clean up after
-# batches has a hundred.  Java reserves 80 KB of each stack for native code, and 40 KB are enough; netty
-# allocates buffers in chunks of 4 MB, while messages need little; and methods that are called 200
-# to 400 times need not be compiled.
+# batches has a hundred.  Java reserves 80 KB of each stack for native code, and 40 KB are enough;
+# netty allocates buffers in chunks of 4 MB, while messages need little; and methods that are called
+# 200 to 400 times need not be compiled.
 _NO_ROWS = (
     "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"

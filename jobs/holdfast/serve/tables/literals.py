@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import Refused
-from holdfast.tasks.evaluate.as_numbers import as_numbers
-from holdfast.tasks.evaluate.plain_text import java_double
-from holdfast.tasks.pack.key_columns import ESCAPES
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.tasks.pack.key_columns import state_keys
+from holdfast.types.schema import Base, Column
 
 __all__ = ["column_of", "key_columns_of", "ordered_ranges", "state_key"]
 
@@ -59,7 +55,7 @@ def key_columns_of(columns: Sequence[Column], values: Sequence[Any]) -> list[pa.
 
 
 def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
-    """The state key of these values, as `tasks.evaluate.keys.state_key_sql` builds it in Spark.
+    """The state key of these values, as `tasks.pack.key_columns` makes it of rows.
 
     Raises:
         Refused: see `key_columns_of`.
@@ -68,48 +64,8 @@ def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
     if len(columns) == len(values) == 1 and first is Base.STRING and type(values[0]) is str:
         return values[0].encode()  # by far the most frequent case
     arrays = key_columns_of(columns, values)
-    if len(columns) == 1 and first is Base.STRING:
-        text: str = arrays[0][0].as_py()
-        return text.encode()
-    if len(columns) == 1 and first in _NUMBERS:
-        return _NUMBERS[first][0].pack(arrays[0][0].as_py())
-    plain = [as_numbers(array)[0].as_py() for array in arrays]
-    parts = (
-        f'"k{i}":{_json(value, column.type)}'
-        for i, (value, column) in enumerate(zip(plain, columns, strict=True))
-    )
-    return ("{" + ",".join(parts) + "}").encode()
-
-
-def _json(value: Any, kind: SqlType) -> str:  # noqa: PLR0911 - one line per type
-    """A value as Spark's `to_json` writes it."""
-    if value is None:
-        return "null"
-    if kind.base is Base.DOUBLE:
-        text = java_double(value)
-        return text if text[-1].isdigit() else f'"{text}"'
-    if kind.base is Base.DECIMAL:
-        return f'"{value}"'
-    if kind.base is Base.BYTES:
-        return _text(_mime(value))
-    if kind.base is Base.ARRAY and kind.element is not None:
-        return "[" + ",".join(_json(v, kind.element) for v in value) + "]"
-    if kind.base is Base.STRUCT:
-        present = ((f, value[f.name]) for f in kind.fields)
-        inner = (f"{_text(f.name)}:{_json(v, f.type)}" for f, v in present if v is not None)
-        return "{" + ",".join(inner) + "}"
-    return _text(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _mime(data: bytes) -> str:
-    """Base64 as Spark writes it: in lines of 76."""
-    text = base64.b64encode(data).decode()
-    return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))
-
-
-def _text(text: str) -> str:
-    """A JSON string by Jackson's rules: only mandatory escapes."""
-    return '"' + text.translate(ESCAPES) + '"'
+    key: bytes = state_keys(arrays, [c.type for c in columns])[0].as_py()
+    return key
 
 
 def ordered_ranges(

@@ -85,7 +85,7 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     yield f"Query {query.id}"
     yield from (f"    {line}" for line in query.statement.splitlines())
     if isinstance(query.step, ProjectStep):
-        yield "  Sub-topology 0: read, evaluate and write, one transaction per source topic partition"
+        yield "  Sub-topology 0: read, evaluate, write; one transaction per source topic partition"
         yield from _reading(query)
         yield from _projection(query.step)
         yield from _sink(query)

@@ -33,7 +33,7 @@ from holdfast.tasks.evaluate.values import encode_single, json_objects, text_rea
 from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.column_pieces import as_array
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, NamedExpression, WindowKind
+from holdfast.types.topology import Format, WindowKind
 
 __all__ = [
     "decode_keys",
@@ -47,7 +47,6 @@ __all__ = [
     "sink_keys",
     "split_window",
     "split_windowed",
-    "state_key_sql",
     "unmeasured",
     "window_key",
     "window_keys",
@@ -59,47 +58,6 @@ _LENGTH = struct.Struct(">I")
 _SESSION = struct.Struct(">qq")  # end, start
 _BOUNDS = [("end", ">i8"), ("start", ">i8")]
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
-
-
-def state_key_sql(keys: Sequence[NamedExpression], *, parts_may_miss: bool = False) -> str:
-    """Spark SQL for the state key (BINARY, null if a part is null).
-
-    With `parts_may_miss` it is null only if all parts are, as in the rows of a table.
-    """
-    if len(keys) == 1 and keys[0].column.type.base in (Base.STRING, *_NUMBERS):
-        return f"CAST({keys[0].sql} AS BINARY)"
-    parts = ", ".join(f"{_jsonable(k)} AS k{i}" for i, k in enumerate(keys))
-    joined = " OR " if parts_may_miss else " AND "
-    present = joined.join(f"({k.sql}) IS NOT NULL" for k in keys)
-    return f"CASE WHEN {present} THEN CAST(to_json(struct({parts})) AS BINARY) END"
-
-
-_CONVERTED = {
-    Base.DECIMAL: "CAST({} AS STRING)",
-    Base.BYTES: "base64({})",
-    Base.DATE: "unix_date({})",
-    Base.TIMESTAMP: "unix_micros({})",
-}
-
-
-def _jsonable(key: NamedExpression) -> str:
-    return _converted(key.sql, key.column.type, 0)
-
-
-def _converted(sql: str, kind: SqlType, depth: int) -> str:
-    """Spark SQL for a value that JSON represents exactly; `_from_json` is the inverse."""
-    if kind.base is Base.ARRAY and kind.element is not None:
-        name = f"e{depth}"
-        element = _converted(name, kind.element, depth + 1)
-        return sql if element == name else f"transform({sql}, {name} -> {element})"
-    if kind.base is not Base.STRUCT:
-        return _CONVERTED.get(kind.base, "{}").format(sql)
-    parts = [f"({sql}).`{f.name}`" for f in kind.fields]
-    values = [_converted(p, f.type, depth) for p, f in zip(parts, kind.fields, strict=True)]
-    if values == parts:
-        return sql
-    named = ", ".join(f"{v} AS `{f.name}`" for v, f in zip(values, kind.fields, strict=True))
-    return f"CASE WHEN ({sql}) IS NOT NULL THEN struct({named}) END"
 
 
 def measured(key: bytes) -> bytes:

@@ -1,38 +1,19 @@
-"""Values as Java writes them as text, and the formats DELIMITED and KAFKA."""
+"""Values in the formats DELIMITED and KAFKA."""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
+from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.types.schema import Base
 
-__all__ = ["delimited_rows", "java_double", "kafka_bytes"]
+__all__ = ["delimited_rows", "kafka_bytes"]
 
 _PACKED = {Base.INTEGER: ">i", Base.BIGINT: ">q", Base.DOUBLE: ">d"}
-_LEAST, _LEAST_TEXT = 5e-324, "4.9E-324"  # Java writes this double with an extra digit
-_PLAIN = (1e-3, 1e7)  # outside this range Java writes an exponent
 _NUMBER_SIGN, _SPACE = "#", " "
-
-
-def java_double(value: float) -> str:
-    """Java's `Double.toString`: 1.0, 1.0E10, 1.0E-5, NaN, -Infinity."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1]:
-        return format(Decimal(repr(value)), "f")
-    if abs(value) == _LEAST:
-        return _LEAST_TEXT if value > 0 else f"-{_LEAST_TEXT}"
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    shown = "".join(map(str, digits))
-    power = len(shown) - 1 + int(exponent)
-    fraction = shown[1:].rstrip("0") or "0"
-    return f"{'-' if sign else ''}{shown[0]}.{fraction}E{power}"
 
 
 def kafka_bytes(value: Any, base: Base) -> bytes | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from holdfast.tasks.evaluate.plain_text import java_double
+from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.functions.base import PythonFunction
 from holdfast.tasks.functions.limits import room, room_for
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from holdfast.tasks.evaluate.plain_text import java_double
+from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.functions.base import PythonFunction, Types
 from holdfast.types.schema import Base, SqlType
 

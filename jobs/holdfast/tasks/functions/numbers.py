@@ -7,7 +7,7 @@ import random
 from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
-from holdfast.tasks.evaluate.plain_text import java_double
+from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.functions.base import PythonFunction
 
 __all__ = ["NUMBERS"]

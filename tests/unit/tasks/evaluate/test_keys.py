@@ -20,12 +20,12 @@ from holdfast.tasks.evaluate.keys import (
     numbered,
     sink_keys,
     split_window,
-    state_key_sql,
     window_key,
 )
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import Format, NamedExpression
 from tests.support.expressions import named
+from tests.support.spark_keys import state_key_sql
 
 DECIMAL = SqlType(Base.DECIMAL, 9, 2)
 INNER = SqlType(Base.STRUCT, fields=(Column("C", DECIMAL), Column("T", SqlType(Base.TIMESTAMP))))

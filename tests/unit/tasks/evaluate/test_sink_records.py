@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.evaluate.keys import split_windowed
-from holdfast.tasks.evaluate.plain_text import java_double
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import Format, Sink, TimestampSpec, WindowKind

@@ -46,9 +46,9 @@ def projected(select: str, *rows: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_a_plain_column_is_not_evaluated() -> None:
     rows = records({"I": 1}, {"I": None})
     plain = Expression('"I"', INTEGER, columns=("I",), ref="I")
-    assert values_of(rows, [plain])[plain] is rows["I"] or values_of(rows, [plain])[
-        plain
-    ].equals(rows["I"])
+    assert values_of(rows, [plain])[plain] is rows["I"] or values_of(rows, [plain])[plain].equals(
+        rows["I"]
+    )
 
 
 def test_an_expression_that_fails_is_null_and_the_row_stays() -> None:
@@ -88,7 +88,9 @@ def test_exploded_arrays_stand_side_by_side() -> None:
 
 
 def test_exploded_slices_do_not_mix_their_rows() -> None:
-    query = compile_text(f"{SOURCE} CREATE STREAM o AS SELECT k, EXPLODE(l) AS n FROM s;").queries[0]
+    query = compile_text(f"{SOURCE} CREATE STREAM o AS SELECT k, EXPLODE(l) AS n FROM s;").queries[
+        0
+    ]
     whole = records({"L": [1]}, {"L": [2, 3]}, {"L": None}, {"L": [4]})
     assert Projected(query).rows(whole.slice(1, 3))["v0"].to_pylist() == [2, 3, 4]
 

@@ -22,6 +22,7 @@ from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.ids import OffsetRange
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.sources import HeaderColumn, TimestampSpec
 from holdfast.types.statement_facts import statement_facts
@@ -196,6 +197,8 @@ def _mutants(value: Any) -> Iterator[Mutant]:
 
 
 def _replaced(value: Any, field: str, own: Any) -> Any:
+    if isinstance(value, Expression):  # another text was another one in the first release, too
+        return replace(value, sql=own, released="")
     return replace(value, **{field: own})
 
 
