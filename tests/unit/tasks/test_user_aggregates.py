@@ -26,10 +26,17 @@ class RangeOf:
         return s if x is None else [min(s[0], x), max(s[1], x)] if s else [x, x]
     def merge(self, a, b): return [min(a[0], b[0]), max(a[1], b[1])] if a and b else a or b
     def finish(self, s): return s[1] - s[0] if s else None
+
+@aggregate("HOW_MANY", args=[], returns="BIGINT")
+class HowMany:
+    def init(self): return 0
+    def update(self, s): return s + 1
+    def merge(self, a, b): return a + b
+    def finish(self, s): return s
 """
 SQL = """
 CREATE STREAM s (k STRING, x DOUBLE) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
-CREATE TABLE t AS SELECT k, RANGE_OF(x) AS spread FROM s GROUP BY k;
+CREATE TABLE t AS SELECT k, {call} AS made FROM s GROUP BY k;
 """
 SCHEMA = pa.schema(
     [
@@ -39,10 +46,15 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def _feed(tmp_path: Path, batches: list[list[tuple[str, float | None]]]) -> dict[bytes, object]:
+Batches = list[list[tuple[str, float | None]]]
+
+
+def _feed(tmp_path: Path, batches: Batches, call: str = "RANGE_OF(x)") -> dict[bytes, object]:
     file = tmp_path / "functions.py"
     file.write_text(FUNCTIONS)
-    query = compile_text(SQL, extra_aggregates=load_functions([str(file)])).queries[0]
+    query = compile_text(
+        SQL.format(call=call), extra_aggregates=load_functions([str(file)])
+    ).queries[0]
     processor = AggregateProcessor(query)
     store: dict[bytes, bytes | None] = {}
     values: dict[bytes, object] = {}
@@ -55,16 +67,21 @@ def _feed(tmp_path: Path, batches: list[list[tuple[str, float | None]]]) -> dict
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
             assert key is not None
             assert value is not None
-            values[key] = orjson.loads(value)["SPREAD"]
+            values[key] = orjson.loads(value)["MADE"]
     return values
 
 
 def test_partials_are_merged_with_the_stored_state(tmp_path: Path) -> None:
-    batches: list[list[tuple[str, float | None]]] = [
+    batches: Batches = [
         [("a", 1.0), ("a", 5.0), ("b", None)],
         [("a", -2.0), ("b", 7.0)],
     ]
     assert _feed(tmp_path, batches) == {b"a": 7.0, b"b": 0.0}
+
+
+def test_a_function_without_arguments_gets_every_record(tmp_path: Path) -> None:
+    batches: Batches = [[("a", 1.0), ("b", None), ("a", None)], [("a", 2.0)]]
+    assert _feed(tmp_path, batches, "HOW_MANY()") == {b"a": 3, b"b": 1}
 
 
 def test_a_function_that_raises_is_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class ListAggregate(Aggregate):
 
     def _elements(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
         first = arguments[0]
-        values = first if len(arguments) == 1 else records(arguments, list(self._element))
+        values = first if len(arguments) == 1 else records(arguments, list(self._element), rows)
         return listed(values, first.is_valid() if self._ignore_nulls else None)
 
     @property

@@ -39,8 +39,10 @@ def as_doubles(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.float64(), safe=False)  # a BIGINT may have more digits
 
 
-def records(arguments: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
+def records(arguments: Sequence[pa.Array], fields: Sequence[pa.Field], rows: int) -> pa.Array:
     """The arguments of each record as a struct."""
+    if not fields:
+        return pa.array([{}] * rows, pa.struct([]))
     return pa.StructArray.from_arrays(list(arguments), fields=list(fields))
 
 

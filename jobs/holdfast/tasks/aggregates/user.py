@@ -57,7 +57,7 @@ class _UserCall(Aggregate):
         return (self._partial,)
 
     def _records(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
-        return listed(records(arguments, self._fields))
+        return listed(records(arguments, self._fields, rows))
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:

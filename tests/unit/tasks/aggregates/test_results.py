@@ -7,7 +7,7 @@ row of state in hexadecimal digits after both batches.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind, function_of, names
 from holdfast.tasks.aggregates.user import registered
 from holdfast.tasks.pack.folds import Folding
@@ -24,7 +25,15 @@ from holdfast.tasks.pack.packing import packs
 from holdfast.tasks.processors.aggregates.state import in_arrival_order
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, AggregateStep, Query
+from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    TOMBSTONE,
+    AggregateCall,
+    AggregateStep,
+    Query,
+)
 from tests.support.nasty_rows import BATCHES, CALLS, query_of
 from tests.support.packed import packed_table
 from tests.support.rows_view import RowsView
@@ -35,6 +44,8 @@ EXPECTED: dict[str, dict[str, list[Any]]] = _FOUND["calls"]
 # The last digits depend on the order of additions.
 ROUNDED = ("STDDEV", "CORRELATION", "AVG(C)", "AVG(E)", "AVG(F)")
 UNORDERED = "COUNT_DISTINCT"  # its list was in the order of a hash table, and is in that of arrival
+
+WINDOWS = ("WINDOW TUMBLING (SIZE 20 MILLISECONDS)", "WINDOW SESSION (5 MILLISECONDS)")
 
 Pieces = list[pa.RecordBatch]
 
@@ -102,10 +113,9 @@ def test_results_and_rows_are_what_they_were(
 def _in_one_order(batch: pa.Table, first: int) -> pa.Table:
     """The records in one topic partition, by time: every way to process them has this order."""
     zeros, places = np.zeros(len(batch), np.int32), np.arange(first, first + len(batch))
-    moved = batch
     for name, values in ((PARTITION, zeros), (OFFSET, places), (TIMESTAMP, places)):
-        moved = moved.set_column(moved.schema.get_field_index(name), name, pa.array(values))
-    return moved
+        batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(values))
+    return batch
 
 
 @pytest.mark.parametrize("call", [c for c in CALLS if not c.startswith(ROUNDED)])
@@ -114,6 +124,50 @@ def test_record_by_record_the_last_change_is_the_same(call: str) -> None:
     by_record = _run(query_of(call, emit="record"), _whole, batches)
     together = _run(query_of(call), _whole, batches)
     assert json.dumps(by_record, sort_keys=True) == json.dumps(together, sort_keys=True)
+
+
+FINITE = ("(R)", "(I)", "(B)", "(C)", "(T)", "(A)", "(AI)", "(M)", "(S)", "(*)", "(I, E)")
+
+
+def _bound(call: str) -> tuple[Aggregate, AggregateCall]:
+    step = query_of(call).step
+    assert isinstance(step, AggregateStep)
+    return bind(step.aggregates[0]), step.aggregates[0]
+
+
+@pytest.mark.parametrize(
+    "call", [c for c in CALLS if c.endswith(FINITE) and function_of(_bound(c)[1]).undoable]
+)
+def test_what_is_taken_back_leaves_no_trace(call: str) -> None:
+    """Record after record, as the changes of a table come."""
+    bound, made = _bound(call)
+    records = BATCHES[0].combine_chunks().to_batches()[0]
+    state: Sequence[pa.Array] = [pa.nulls(1, kind) for kind in bound.state]
+    for row in range(8):
+        one, next_ = ([records[a.ref][n : n + 1] for a in made.args] for n in (row, row + 1))
+        kept = bound.merge(state, [p.of(one, 1) for p in bound.partials])
+        other = [p.of(next_, 1) for p in bound.partials]
+        (left,) = bound.finish(bound.undo(bound.merge(kept, other), other)).to_pylist()
+        (expected,) = bound.finish(kept).to_pylist()
+        assert left == (pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
+                        if isinstance(expected, float) else expected)  # fmt: skip
+        state = kept
+
+
+@pytest.mark.parametrize("emit", ["batch", "record"])
+@pytest.mark.parametrize("window", ["", *WINDOWS])
+def test_a_batch_may_hold_nothing_that_counts(window: str, emit: str) -> None:
+    query = query_of(*CALLS, window=window, emit=emit)
+    some = BATCHES[0].combine_chunks().to_batches()[0]
+    keyless = _with(some, "G", pa.nulls(len(some), pa.string()))
+    without_values = _with(some, TOMBSTONE, pa.array([True] * len(some)))
+    for batch, count in ((some[:0], 0), (keyless, len(some)), (without_values, 0)):
+        changes = processor_of(query).process(packed_table(query, [batch]), NO_TIME, RowsView({}))
+        assert (len(changes.keys), changes.records, changes.dropped_null_key) == (0, count, count)
+
+
+def _with(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index(name), name, column)
 
 
 def _steps() -> list[AggregateStep]:
