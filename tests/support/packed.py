@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from holdfast.tasks.pack.packing import Packer, from_arrow, unpacked
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.ingest import Packing
 from holdfast.types.topology import Query
 
 __all__ = ["packed_parts", "packed_table"]
@@ -18,7 +17,7 @@ def packed_parts(
     query: Query, batches: Iterable[pa.RecordBatch], state_partitions: int
 ) -> list[list[bytes]]:
     """The payload of each state partition; every batch is packed alone, as by a task of its own."""
-    packer = Packer(Packing(query, state_partitions), 0)
+    packer = Packer(query, state_partitions, [0])
     blobs = unpacked(blob for batch in batches for _, blob in packer([batch]))
     return [[bytes(b) for b in blobs.get(p, [])] for p in range(state_partitions)]
 

@@ -179,10 +179,10 @@ load_later()
 import {imports}
 from holdfast.lazy_imports import ARROW_AND_NUMPY
 from holdfast.sql import compile_text
-from holdfast.tasks.pack.packing import added, packs
+from holdfast.tasks.pack.packing import added
 from holdfast.tasks.processors.layout import layout_of
 query = compile_text({STATEMENTS!r}).queries[0]
-print(packs(query), sorted(added(query)), layout_of(query).windowed)
+print(sorted(added(query, 0)), layout_of(query).windowed)
 print([name for name in ARROW_AND_NUMPY if type(sys.modules[name]) is type(sys)])
 print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.modules])
 """

@@ -1,4 +1,4 @@
-"""What earlier releases wrote is what this one computes: the same keys and rows, byte by byte."""
+"""This version computes the keys and rows that earlier releases wrote, byte by byte."""
 
 from __future__ import annotations
 

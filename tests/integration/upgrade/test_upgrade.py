@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import re
+import struct
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -119,6 +124,35 @@ def _state(records: Sequence[Record]) -> dict[bytes, bytes]:
     for each in transactions(records):
         rows |= each.rows
     return {key: row for key, row in rows.items() if row is not None}
+
+
+def test_every_record_is_counted_once(upgraded: Upgraded) -> None:
+    """A count of the input by plain Python, of all records and not only of the newer ones."""
+    counts, tens = Counter[bytes](), Counter[bytes]()
+    names = defaultdict[bytes, list[str | None]](list)
+    for key, fields in _given(upgraded, "events"):
+        counts[key] += 1
+        tens[key + struct.pack(">q", fields["ts"] // 10_000 * 10_000)] += 1
+    for key, fields in _given(upgraded, "ordered"):
+        names[key].append(fields.get("name"))
+    assert _results(upgraded, "BY_STRING", "C") == counts
+    assert _results(upgraded, "IN_TENS", "C") == tens
+    assert _results(upgraded, "LISTS", "LN") == names
+
+
+def _given(upgraded: Upgraded, topic: str) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The keys and fields of the records that have both, and a time."""
+    for record in itertools.chain(*upgraded.topics[topic]):
+        if record.key is not None and record.value is not None:
+            with contextlib.suppress(ValueError):
+                fields = json.loads(record.value)
+                if "ts" in fields:
+                    yield record.key, fields
+
+
+def _results(upgraded: Upgraded, topic: str, column: str) -> dict[bytes | None, Any]:
+    last = _last(upgraded.topics[topic])
+    return {key: json.loads(value)[column] for key, value in last.items() if value is not None}
 
 
 def test_every_state_partition_goes_on_where_the_release_ended(upgraded: Upgraded) -> None:

@@ -142,7 +142,7 @@ INSERT INTO a (id, v) VALUES (1, 2);
         "join         LEFT STREAM-STREAM",
         "within       1 second before, 2 seconds after, grace 3 seconds",
         "carries      A_V INTEGER = V",
-        "rows of      KSQL_SYNTH_0 INTEGER = "L"",
+        'rows of      KSQL_SYNTH_0 INTEGER = "L"',
         "state        which keys passed the filter; only those leave a tombstone",
         "changes      old and new row by 1 grouping expressions",
         "takes back   __a0 BIGINT = COUNT(*)",

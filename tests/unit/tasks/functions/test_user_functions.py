@@ -1,24 +1,20 @@
-"""A user's scalar function is called in both engines, and its failures are NULL."""
+"""A user's scalar function is called before and after the shuffle; its failures are NULL."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 from holdfast import function
 from holdfast.errors import InvalidStatement
-from holdfast.runtime.queries.frames import project_frame
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.types.topology import AggregateStep
 from tests.unit.sql.after import last_value
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE = """
 from holdfast import function
@@ -31,7 +27,12 @@ def initials(name, count):
 SOURCE = """
 CREATE STREAM s (id INT KEY, name STRING, n INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
 """
-SCHEMA = "ID INT, NAME STRING, N INT, __timestamp LONG, __tombstone BOOLEAN"
+SCHEMA = pa.schema(
+    [
+        ("ID", pa.int32()), ("NAME", pa.string()), ("N", pa.int32()),
+        ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
+    ]
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -42,17 +43,14 @@ def initials(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("initials")
-def test_before_the_shuffle(spark: SparkSession) -> None:
+def test_before_the_shuffle() -> None:
     text = SOURCE + "CREATE STREAM o AS SELECT id, initials(name, n) AS i FROM s;"
     query = compile_text(text).queries[0]
     rows = [(1, "ada m lovelace", 2), (2, None, 1), (3, "x", 0)]
-    frame = spark.createDataFrame([(*r, 0, False) for r in rows], SCHEMA)
-    found = project_frame(frame, query).toArrow()
-    assert dict(zip(*(found[c].to_pylist() for c in ("k0", "v0")), strict=True)) == {
-        1: "am",
-        2: None,
-        3: None,
-    }
+    read = [dict(zip(SCHEMA.names, (*row, 0, False), strict=True)) for row in rows]
+    found = Projected(query).rows(pa.RecordBatch.from_pylist(read, SCHEMA))
+    assert found["k0"].to_pylist() == [1, 2, 3]
+    assert found["v0"].to_pylist() == ["am", None, None]
 
 
 @pytest.mark.usefixtures("initials")

@@ -164,10 +164,14 @@ def test_rows_of_both_sides_go_where_their_keys_go() -> None:
                 for each in found[where].to_pylist()
                 if (each["__side"], each["__offset"]) == (side, row["__offset"])
             ]
-            assert [each["__key"] for each in same] == [None if row[key] is None else row[key].encode()]
+            assert [each["__key"] for each in same] == [_bytes(row[key])]
             assert same[0]["S_AMOUNT"] == (None if side else row["AMOUNT"])
             assert same[0]["P_NAME"] == (row["NAME"] if side else None)
     assert sum(map(len, found)) == 84
+
+
+def _bytes(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()
 
 
 def _place_of(key: str | None) -> int:
@@ -238,7 +242,7 @@ def test_an_argument_is_computed_before_it_is_summed() -> None:
     found: dict[str, int] = {}
     for table in _packed(query, [(0, _batch(rows))]):
         _, sink, _ = _outcome(query, table)
-        found |= {json.loads(key): orjson.loads(value)["N"] for key, value, _ in sink}
+        found |= {orjson.loads(key): orjson.loads(value)["N"] for key, value, _ in sink}
     assert found == dict(wanted)
 
 

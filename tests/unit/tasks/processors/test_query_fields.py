@@ -21,8 +21,8 @@ from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.partitioner import PARTITIONER
-from holdfast.types.ids import OffsetRange
 from holdfast.types.expressions import Expression
+from holdfast.types.ids import OffsetRange
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.sources import HeaderColumn, TimestampSpec
 from holdfast.types.statement_facts import statement_facts
