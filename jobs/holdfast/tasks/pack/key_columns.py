@@ -20,9 +20,8 @@ from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.types.schema import Base, SqlType
 
-__all__ = ["KEY_TYPES", "state_keys"]
+__all__ = ["state_keys"]
 
-KEY_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT)  # key columns of queries that are packed
 _BIG_ENDIAN = {Base.INTEGER: ">i4", Base.BIGINT: ">i8"}
 _PLAIN = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DATE, Base.TIME, Base.TIMESTAMP)
 _QUOTED = (Base.STRING, Base.DECIMAL, Base.BYTES)
