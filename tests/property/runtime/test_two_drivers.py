@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import OffsetOverlap
@@ -154,6 +154,7 @@ def _history(rng: random.Random, drivers: int, state_partitions: int) -> Kafka:
 
 
 @given(st.integers(0, 1 << 32), st.integers(1, 3), st.integers(1, 4))
+@example(1842, 1, 4)  # a topic partition that begins above 0 and holds nothing
 @settings(deadline=None)
 def test_every_state_partition_takes_every_record_in_once(
     seed: int, drivers: int, state_partitions: int
@@ -164,9 +165,8 @@ def test_every_state_partition_takes_every_record_in_once(
         assert {place: found for place, found in taken.items() if found} == {
             place: records for place, records in whole.items() if records
         }, f"state partition {partition}"
-    ends = {place: high for place, (_, high) in kafka.logs.items()}
+    # A topic partition without a record need not be in a batch of every state partition.
+    ends = {place: high for place, (low, high) in kafka.logs.items() if low < high}
     for marker in kafka.markers:
         if marker is not None:
-            assert {p: at for p, at in marker.source.ends().items() if at} == {
-                p: at for p, at in ends.items() if at
-            }
+            assert {p: at for p, at in marker.source.ends().items() if p in ends} == ends
