@@ -1,10 +1,10 @@
 """The files of one release: what a job of it had written, as records and as a broker's data.
 
-written/<release>/job.sql          the statements
-written/<release>/functions.py     the user's aggregate
-written/<release>/records.msgpack.xz   every record of every topic, see `Written`
-written/<release>/broker.tar.xz    the broker's data after the first part of the input
-written/<release>/stores.tar.xz    the executors' volumes at that moment
+releases/<release>/job.sql          the statements
+releases/<release>/functions.py     the user's aggregate
+releases/<release>/records.msgpack.xz   every record of every topic, see `Written`
+releases/<release>/broker.tar.xz    the broker's data after the first part of the input
+releases/<release>/stores.tar.xz    the executors' volumes at that moment
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
     "unpack_folder",
 ]
 
-FOLDER = Path(__file__).parent / "written"
+FOLDER = Path(__file__).parent / "releases"
 RELEASES = sorted(path.name for path in FOLDER.iterdir()) if FOLDER.is_dir() else []
 APPLICATION = "upgraded"
 STATE_PARTITIONS = 2
