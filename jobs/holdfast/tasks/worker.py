@@ -211,6 +211,9 @@ def process_stream(
     except HoldfastError as error:
         _close_stream(key)
         return error
+    except BaseException:  # its transaction may be open
+        _close_stream(key)
+        raise
 
 
 def _close_stream(key: tuple[str, str, int]) -> None:
