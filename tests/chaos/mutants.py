@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -137,10 +137,10 @@ def _skip_rule_off_by_one() -> list[Patch]:
             return False
         return covered(marker, batch, where)
 
-    def again(self: StreamTask, start: int, end: int, payload: Sequence[bytes]) -> TaskReport:
+    def again(self: StreamTask, start: int, end: int, read: Any) -> TaskReport:
         if self._last is not None and self._last.offset == end:
             self._last = replace(self._last, offset=start)
-        return process(self, start, end, payload)
+        return process(self, start, end, read)
 
     return [(state_task, "covered", mutant), (StreamTask, "process", again)]
 

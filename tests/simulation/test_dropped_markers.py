@@ -18,13 +18,20 @@ from holdfast.types.ids import (
 )
 from tests.simulation.fakes.clients import FakeProducer, clients
 from tests.simulation.fakes.executors import Bench
-from tests.simulation.jobs.statements import Record, partials, projected, topology
+from tests.simulation.jobs.payloads import payloads, reader
+from tests.simulation.jobs.statements import topology
 
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     with pytest.MonkeyPatch.context() as patch:
         yield Bench(patch)
+
+
+def _written(bench: Bench, count: int) -> None:
+    log = bench.kafka.make_topic("s", 1, {}).logs[0]
+    for _ in range(count):
+        log.append(b"k", b'{"v": 1, "ts": 1000}', 1000)
 
 
 def _leave_hanging(bench: Bench, transactional_id: str, *topics: str) -> None:
@@ -48,7 +55,8 @@ def test_a_state_task_refuses_to_go_on(bench: Bench) -> None:
     transactional_id = state_transactional_id(application_id, query.id, 0)
     _leave_hanging(bench, transactional_id, query.sink.topic, changelog)
     source = OffsetRange.of("s", {0: 0}, {0: 1})
-    payload = partials(query, [Record(0, 0, "k", 1, 1000)], 1)[0]
+    _written(bench, 1)
+    (payload,) = payloads(bench.settings, query, source, 1)
     answer = worker.process_partition(plan, 0, bench.ordinal, Batch(0, source), payload)
     assert isinstance(answer, HangingTransaction)
     assert bench.kafka.log(query.sink.topic, 0).visible(0, 10, 10) == []
@@ -63,10 +71,10 @@ def test_a_query_without_state_refuses_to_go_on(bench: Bench) -> None:
         bench.kafka.make_topic(name, 1, {})
     plan = StreamPlan(bench.settings, query, 1, progress, 1)
     transactional_id = stream_transactional_id(application_id, query.id, query.source.topic, 0)
-    payload = projected(query, [Record(0, 0, "k", 99, 1000)])
-    first = worker.process_stream(plan, 0, 0, 1, payload)
+    _written(bench, 2)
+    first = worker.process_stream(plan, 0, 0, 1, reader(bench.settings, query, 0, 0, 1))
     assert isinstance(first, TaskReport), first
     _leave_hanging(bench, transactional_id, query.sink.topic, progress)
     bench.on(1)
-    answer = worker.process_stream(plan, 0, 1, 2, payload)
+    answer = worker.process_stream(plan, 0, 1, 2, reader(bench.settings, query, 0, 1, 2))
     assert isinstance(answer, HangingTransaction)

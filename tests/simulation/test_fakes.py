@@ -17,7 +17,7 @@ from tests.simulation.fakes.coroutine import Abandoned, Coroutine
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.fakes.log import Fate, Log, Transaction
-from tests.simulation.histories.job import install_frames
+from tests.simulation.histories.job import install_streams
 from tests.simulation.jobs.statements import topology
 
 VOLUME = Path("0")
@@ -143,9 +143,9 @@ def test_a_batch_is_cut_and_never_goes_beyond_its_target(
     log = bench.kafka.make_topic("s", 1, {}).logs[0]
     for _ in range(10):
         log.append(b"k", b"{}", 0)
-    install_frames(monkeypatch, bench.kafka, lambda begin, bounds: {place: 8})
+    install_streams(monkeypatch, lambda begin, bounds: {place: 8})
     query = topology("totals").queries[0]
-    planner = cast("Any", feeds).Planner(Inputs(query, bench.settings, "").options({}))
+    planner = cast("Any", feeds).Planner(Inputs(query, bench.settings).options())
     wanted = None if target is None else {place: target}
     assert planner.plan({place: 0}, wanted).end == {place: end}
 

@@ -11,7 +11,8 @@ from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.types.ids import OffsetRange, changelog_topic, progress_topic
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.histories.judge import opened_wrong
-from tests.simulation.jobs.statements import Record, partials, projected, topology
+from tests.simulation.jobs.payloads import payloads, reader
+from tests.simulation.jobs.statements import topology
 
 Apply = Callable[[int], worker.Answer]
 
@@ -19,11 +20,11 @@ Apply = Callable[[int], worker.Answer]
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     with pytest.MonkeyPatch.context() as patch:
-        yield Bench(patch)
-
-
-def _records(batch: int) -> list[Record]:
-    return [Record(0, batch, "k", 1, 1000)]
+        found = Bench(patch)
+        log = found.kafka.make_topic("s", 1, {}).logs[0]
+        for _ in range(3):
+            log.append(b"k", b'{"v": 1, "ts": 1000}', 1000)
+        yield found
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def stateful(bench: Bench) -> tuple[QueryPlan, Apply]:
 
     def apply(batch: int) -> worker.Answer:
         source = OffsetRange.of("s", {0: batch}, {0: batch + 1})
-        payload = partials(query, _records(batch), 1)[0]
+        (payload,) = payloads(bench.settings, query, source, 1)
         return worker.process_partition(plan, 0, bench.ordinal, Batch(batch, source), payload)
 
     return plan, apply
@@ -105,8 +106,8 @@ def test_a_topic_partition_of_a_stateless_query_is_opened_anew_too(bench: Bench)
     plan = StreamPlan(bench.settings, query, 1, progress, 1)
     for executor, batch in ((0, 0), (1, 1), (0, 2)):
         bench.on(executor)
-        payload = projected(query, _records(batch))
-        answer = worker.process_stream(plan, 0, batch, batch + 1, payload)
+        read = reader(bench.settings, query, 0, batch, batch + 1)
+        answer = worker.process_stream(plan, 0, batch, batch + 1, read)
         assert isinstance(answer, TaskReport), answer
     bench.kafka.settle()
     log = bench.kafka.log(query.sink.topic, 0)

@@ -1,6 +1,7 @@
 """Judge and engine agree on every kind of statement, kills included; a broken engine is found.
 
-The engine's state tasks run on the fakes over payloads of real Spark; the judge reads the topics.
+The engine's state tasks run on the fakes, over what its ingest reads there; the judge reads the
+topics.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.judge.verdict import JobVerdict, TableVerdict, Verdict
-from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks import state_task
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
@@ -71,6 +70,10 @@ KINDS = {
     "ON a.k = b.k LEFT JOIN t ON a.k = t.k;",
     "grouped": f"CREATE TABLE s AS SELECT v, COUNT(*) AS n FROM a JOIN b {_WITHIN} ON a.k = b.k "
     "GROUP BY v;",
+    "computed": "CREATE TABLE s AS SELECT v % 3 AS g, COUNT(*) AS n, SUM(v * 10 - 1) AS total "
+    "FROM a WHERE v <> 4 GROUP BY v % 3;",
+    "listed": "CREATE TABLE s AS SELECT k, COLLECT_LIST(v * 2) AS every, LATEST_BY_OFFSET(v) AS x "
+    "FROM a GROUP BY k;",
 }
 
 
@@ -115,17 +118,10 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.fixture(scope="module")
-def small(spark: SparkSession) -> SmallSession:
-    """A session for frames of a few rows, in the running Spark."""
-    spark.sparkContext.setLogLevel("ERROR")
-    return SmallSession()
-
-
-@pytest.fixture(scope="module")
-def killed(small: SmallSession) -> Iterator[JobVerdict]:
+def killed() -> Iterator[JobVerdict]:
     """The verdict on all kinds in one job whose executors die at every step."""
     with pytest.MonkeyPatch.context() as patch:
-        job = JudgedJob(small, patch, SOURCES + "\n".join(map(statement, KINDS)))
+        job = JudgedJob(patch, SOURCES + "\n".join(map(statement, KINDS)))
         rng = random.Random(4)
 
         def kill(number: int) -> None:
@@ -221,9 +217,9 @@ def judged_of(job: JudgedJob) -> TableVerdict:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_broken_plan_is_found(small: SmallSession, patch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_broken_plan_is_found(patch: pytest.MonkeyPatch, name: str) -> None:
     breaks, kind, checker = PLANS[name]
-    job = JudgedJob(small, patch, SOURCES + statement(kind))
+    job = JudgedJob(patch, SOURCES + statement(kind))
     job.broken = lambda query: breaks(query) if query.sink.name == sink_of(kind) else query
     assert checker in wrong(judged_of(job))
 
@@ -300,11 +296,9 @@ PROCESSORS: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
-def test_a_broken_processor_is_found(
-    small: SmallSession, patch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_broken_processor_is_found(patch: pytest.MonkeyPatch, name: str) -> None:
     mutant, kind, checker = PROCESSORS[name]
-    job = JudgedJob(small, patch, SOURCES + statement(kind))
+    job = JudgedJob(patch, SOURCES + statement(kind))
     patch.setattr(state_task, "processor_of", _process(mutant)(processor_of))
     assert checker in wrong(judged_of(job))
 
@@ -317,10 +311,8 @@ MUTANTS = {
 
 
 @pytest.mark.parametrize(("name", "kind"), MUTANTS)
-def test_a_broken_commit_is_found(
-    small: SmallSession, patch: pytest.MonkeyPatch, name: str, kind: str
-) -> None:
-    job = JudgedJob(small, patch, SOURCES + statement(kind))
+def test_a_broken_commit_is_found(patch: pytest.MonkeyPatch, name: str, kind: str) -> None:
+    job = JudgedJob(patch, SOURCES + statement(kind))
     for owner, attribute, value in patches(name):
         patch.setattr(owner, attribute, value)
     assert MUTANTS[name, kind] in wrong(judged_of(job))

@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.judge.verdict import TableVerdict, Verdict
-from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks.aggregates import extremes, lists, numeric
 from holdfast.tasks.processors.tables import changes
 from tests.simulation.jobs.judged_kinds import Inputs, JudgedJob
@@ -62,23 +60,16 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def small(spark: SparkSession) -> SmallSession:
-    """A session for frames of a few rows, in the running Spark."""
-    spark.sparkContext.setLogLevel("ERROR")
-    return SmallSession()
-
-
-def _verdict(small: SmallSession, patch: pytest.MonkeyPatch, kind: str) -> TableVerdict:
-    job = JudgedJob(small, patch, f"{SOURCES}{STATEMENTS[kind].replace(';', ' EMIT CHANGES;')}")
+def _verdict(patch: pytest.MonkeyPatch, kind: str) -> TableVerdict:
+    job = JudgedJob(patch, f"{SOURCES}{STATEMENTS[kind].replace(';', ' EMIT CHANGES;')}")
     job.run(_inputs())
     (verdict,) = job.judged().tables
     return verdict
 
 
 @pytest.mark.parametrize("kind", STATEMENTS)
-def test_engine_and_judge_agree(small: SmallSession, patch: pytest.MonkeyPatch, kind: str) -> None:
-    verdict = _verdict(small, patch, kind)
+def test_engine_and_judge_agree(patch: pytest.MonkeyPatch, kind: str) -> None:
+    verdict = _verdict(patch, kind)
     assert not [f for f in verdict.findings if f.verdict is not Verdict.VALID]
     assert verdict.rows > 0
 
@@ -144,10 +135,8 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_an_engine_with_other_rules_is_found(
-    small: SmallSession, patch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_an_engine_with_other_rules_is_found(patch: pytest.MonkeyPatch, name: str) -> None:
     mutate, kind = MUTANTS[name]
     mutate(patch)
-    verdict = _verdict(small, patch, kind)
+    verdict = _verdict(patch, kind)
     assert [f for f in verdict.findings if f.verdict is Verdict.INVALID], verdict.findings

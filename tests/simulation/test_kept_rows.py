@@ -7,55 +7,43 @@ is then what the new statement makes of all of them.
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from functools import cache
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
-from tests.simulation.jobs.kinds import BATCHES, payload_of, range_of, sent
+from tests.simulation.jobs.kinds import BATCHES, sent
 from tests.simulation.test_kinds import Run
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 
 _RECORDS = [sent(batch) for batch in range(BATCHES)]
 
 
-@cache
-def _batch(spark: SparkSession, query: Query, number: int) -> tuple[OffsetRange, list[bytes]]:
-    records = {s.topic: _RECORDS[number][s.topic] for s in query.sources}
-    lengths = {t: [len(b[t]) for b in _RECORDS] for t in records}
-    source = range_of(query, number, lengths)
-    return source, payload_of(spark, query, records, source)
-
-
-def _table(patch: pytest.MonkeyPatch, spark: SparkSession, by_batch: list[Query]) -> dict[Any, Any]:
+def _table(patch: pytest.MonkeyPatch, by_batch: list[Query]) -> dict[Any, Any]:
     """The sink's final table; checks that the last changelog equals the store's rows."""
-    run = Run(patch, by_batch[0])
+    topics = {s.topic for query in by_batch for s in query.sources}
+    run = Run(patch, by_batch[0], {t: [records[t] for records in _RECORDS] for t in topics})
     for number, query in enumerate(by_batch):
         if number and query is not by_batch[number - 1]:
             run.becomes(query)
-        run.apply(number, *_batch(spark, query, number))
+        run.apply(number)
     assert run.rows() == run.changelog()
     table = {r.key: r.value for r in run.results()}
     return {key: value for key, value in table.items() if value is not None}
 
 
 @pytest.mark.parametrize("place", KEPT_FIELDS, ids=".".join)
-def test_the_table_is_what_the_new_statement_makes_of_everything(
-    spark: SparkSession, place: tuple[str, str]
-) -> None:
+def test_the_table_is_what_the_new_statement_makes_of_everything(place: tuple[str, str]) -> None:
     before, after = (compile_text(text).queries[-1] for text in KEPT_FIELDS[place])
     allowed = {place, ("Sink", place[1]), ("Query", "statement")}  # a sink inherits them
     assert place in _differing(before, after) <= allowed
     assert before != after
     for switch in range(1, BATCHES):
         with pytest.MonkeyPatch.context() as patch:
-            changed = _table(patch, spark, [before] * switch + [after] * (BATCHES - switch))
+            changed = _table(patch, [before] * switch + [after] * (BATCHES - switch))
         with pytest.MonkeyPatch.context() as patch:
-            assert changed == _table(patch, spark, [after] * BATCHES)
+            assert changed == _table(patch, [after] * BATCHES)
         assert len(changed) > 3
 
 

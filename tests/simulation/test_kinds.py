@@ -1,54 +1,54 @@
 """Every kind of processor, killed after every step of a commit: as if nothing had happened.
 
-The engine's state task runs on the fakes of the simulation, over payloads of real Spark.
+The engine's state task runs on the fakes of the simulation, over what its ingest reads there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.steps import Step, observe
-from holdfast.types.ids import OffsetRange, changelog_topic
+from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import Query
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.fakes.spark import Crash
-from tests.simulation.jobs.kinds import (
-    BATCHES,
-    KINDS,
-    Sent,
-    payload_of,
-    range_of,
-    sent,
-    topology,
-)
+from tests.simulation.jobs.kinds import BATCHES, KINDS, Sent, range_of, sent, topology
+from tests.simulation.jobs.payloads import payloads
 
 STEPS = [step for step in Step if step is not Step.RESTORING]
+Batches = Mapping[str, Sequence[Sequence[Sent]]]
+"""Records by topic, and in it by batch."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query of a statement: its batches with their payloads, and the expected results."""
+    """A query of a statement: its input, and the expected results."""
 
     query: Query
-    batches: list[tuple[OffsetRange, list[bytes]]]
+    batches: Batches
     results: list[list[Sent]]  # by batch
 
 
 class Run:
-    """One state partition of a query on the fakes."""
+    """One state partition of a query on the fakes, whose whole input is there from the start."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, query: Query) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, query: Query, batches: Batches) -> None:
         self.bench = Bench(patch)
         self._query = query
+        self._lengths = {topic: [len(b) for b in of] for topic, of in batches.items()}
+        for name, of in batches.items():
+            log = self.bench.kafka.make_topic(name, 1, {}).logs[0]
+            for record in (r for batch in of for r in batch):
+                log.append(record.key, record.value, record.timestamp_ms)
         changelog = changelog_topic(self.bench.settings.application_id, query.id)
         topic = self.bench.kafka.make_topic(changelog, 1, {"cleanup.policy": "compact"})
         self.bench.kafka.make_topic(query.sink.topic, 1, {})
@@ -60,8 +60,16 @@ class Run:
         self._query, self._plan = query, replace(self._plan, query=query)
         self.bench.renew()
 
-    def apply(self, number: int, source: OffsetRange, payload: list[bytes]) -> TaskReport:
-        batch = Batch(number, source)
+    def payload(self, number: int) -> list[pa.Buffer]:
+        """What executors read of a batch now."""
+        source = range_of(self._query, number, self._lengths)
+        (payload,) = payloads(self.bench.settings, self._query, source, 1)
+        return payload
+
+    def apply(self, number: int) -> TaskReport:
+        """Reads a batch and applies it."""
+        batch = Batch(number, range_of(self._query, number, self._lengths))
+        payload = self.payload(number)
         answer = worker.process_partition(self._plan, 0, self.bench.ordinal, batch, payload)
         assert isinstance(answer, TaskReport), answer
         return answer
@@ -73,6 +81,7 @@ class Run:
         return [Sent(e.key, e.value, e.timestamp_ms) for e in entries]
 
     def changelog(self) -> dict[bytes, bytes]:
+        self.bench.kafka.settle()
         log = self.bench.kafka.log(self._plan.changelog, 0)
         last = {e.key: e.value for e in log.visible(0, log.stable_end, 1 << 30)}
         return {k: v for k, v in last.items() if k and k[:1] == DATA_PREFIX and v is not None}
@@ -82,31 +91,26 @@ class Run:
 
 
 @cache
-def _prepared(spark: SparkSession, kind: str) -> list[Prepared]:
+def _prepared(kind: str) -> list[Prepared]:
     """The queries of a kind, each with the results of the queries before it as input."""
     topics = {t: [sent(b)[t] for b in range(BATCHES)] for t in sent(0)}
     found = []
     for query in topology(kind).queries:
-        lengths = {s.topic: [len(b) for b in topics[s.topic]] for s in query.sources}
-        batches = []
-        for number in range(BATCHES):
-            source = range_of(query, number, lengths)
-            records = {s.topic: topics[s.topic][number] for s in query.sources}
-            batches.append((source, payload_of(spark, query, records, source)))
+        batches = {s.topic: topics[s.topic] for s in query.sources}
         results = _results(query, batches)
         topics[query.sink.topic] = results
         found.append(Prepared(query, batches, results))
     return found
 
 
-def _results(query: Query, batches: list[tuple[OffsetRange, list[bytes]]]) -> list[list[Sent]]:
+def _results(query: Query, batches: Batches) -> list[list[Sent]]:
     """The results of a run without faults."""
     results = []
     with pytest.MonkeyPatch.context() as patch:
-        run = Run(patch, query)
-        for number, (source, payload) in enumerate(batches):
+        run = Run(patch, query, batches)
+        for number in range(BATCHES):
             before = len(run.results())
-            run.apply(number, source, payload)
+            run.apply(number)
             results.append(run.results()[before:])
         assert run.rows() == run.changelog()
     return results
@@ -134,31 +138,29 @@ def _crash_after(run: Run, step: Step) -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda s: s.name.lower())
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_after_this_step_changes_nothing(
-    spark: SparkSession, patch: pytest.MonkeyPatch, kind: str, step: Step, *, elsewhere: bool
+    patch: pytest.MonkeyPatch, kind: str, step: Step, *, elsewhere: bool
 ) -> None:
-    stateful = [p for p in _prepared(spark, kind) if p.query.stateful]
+    stateful = [p for p in _prepared(kind) if p.query.stateful]
     assert stateful
     for prepared in stateful:
-        run = Run(patch, prepared.query)
-        for number, (source, payload) in enumerate(prepared.batches):
+        run = Run(patch, prepared.query, prepared.batches)
+        for number in range(BATCHES):
             if number == BATCHES - 2:
                 run.bench.renew()  # so that its store is opened in this batch
                 _crash_after(run, step)
                 with pytest.raises(Crash):
-                    run.apply(number, source, payload)
+                    run.apply(number)
                 run.bench.on(1 if elsewhere else 0)
-            report = run.apply(number, source, payload)
+            report = run.apply(number)
             if number == BATCHES - 2:
                 assert report.skipped == (step >= Step.COMMITTED)
         assert run.results() == [r for batch in prepared.results for r in batch]
         assert run.rows() == run.changelog()
 
 
-def test_the_batches_make_every_kind_do_something(spark: SparkSession) -> None:
-    made = Counter(
-        {kind: sum(len(b) for b in _prepared(spark, kind)[-1].results) for kind in KINDS}
-    )
+def test_the_batches_make_every_kind_do_something() -> None:
+    made = Counter({kind: sum(len(b) for b in _prepared(kind)[-1].results) for kind in KINDS})
     assert min(made.values()) >= 8, made
-    ended = {kind: [r for b in _prepared(spark, kind)[-1].results for r in b] for kind in KINDS}
+    ended = {kind: [r for b in _prepared(kind)[-1].results for r in b] for kind in KINDS}
     for kind in ("table-table", "foreign-key", "table-where", "sessions"):
         assert any(r.value is None for r in ended[kind]), f"{kind} has no tombstone"

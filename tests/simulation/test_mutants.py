@@ -9,9 +9,10 @@ import pytest
 from holdfast.judge.verdict import Verdict
 from tests.chaos.mutants import SIMULATED, patches
 from tests.simulation.broken.finer_mutants import FINER
+from tests.simulation.broken.read_mutants import READ
 from tests.simulation.histories.shrink import Failure, part_of, shrunk
 from tests.simulation.histories.world import Mutate, history_of, simulate
-from tests.simulation.jobs.pairs import PAIRS
+from tests.simulation.jobs.statements import PAIRS
 
 _SEEDS = 120
 _SEEDS_RARE = 600
@@ -42,10 +43,21 @@ def test_a_join_finds_it_too(name: str) -> None:
     assert any(simulate(h, _broken(name)).failure for h in histories), "no history finds it"
 
 
+@pytest.mark.parametrize(
+    ("name", "statement"), [(name, s) for name, mutant in READ.items() for s in mutant.statements]
+)
+def test_so_is_one_that_reads_wrongly(name: str, statement: str) -> None:
+    mutant = READ[name]
+    histories = (replace(history_of(seed), statement=statement) for seed in range(_SEEDS))
+    verdicts = (simulate(history, mutant.mutate).verdict for history in histories)
+    assert any(v is not None and v.verdict is Verdict.INVALID for v in verdicts), "none finds it"
+
+
 @pytest.mark.parametrize("name", FINER)
 def test_so_is_one_whose_moment_is_rare(name: str) -> None:
     mutant = FINER[name]
-    worth = (h for h in map(history_of, range(_SEEDS_RARE)) if mutant.worth(h))
+    histories = (history_of(seed, mutant.family) for seed in range(_SEEDS_RARE))
+    worth = (h for h in histories if mutant.worth(h))
     assert any(simulate(h, mutant.mutate).failure for h in worth), "no history finds it"
 
 

@@ -17,13 +17,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.queries import packed_batch
+from holdfast.runtime.queries import shuffled_batch
 from tests.simulation.histories.faults import FAMILIES, GENERAL
-from tests.simulation.histories.job import pack
 from tests.simulation.histories.shrink import part_of, shrunk
 from tests.simulation.histories.summary import Tally, show
 from tests.simulation.histories.world import History, history_of, simulate
-from tests.simulation.jobs.pairs import PAIRS
+from tests.simulation.jobs.statements import PAIRS
 
 _SEEDS = 250
 _MOVED = (75, 587)  # histories of a join where a record without value or key moves time on
@@ -49,9 +48,9 @@ def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest)
         assert simulate(_asked_for(_number("SEED", 0))).failure == ""
         return
     first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 2
-    tally, failed = Tally(), []
+    tally, failed, seen = Tally(), [], Counter[str]()
     for seed in range(first, first + seeds):
-        outcome = simulate(history_of(seed))
+        outcome = simulate(history_of(seed), partial(_counting, seen))
         tally.add(outcome)
         if outcome.failure:
             failed.append(seed)
@@ -63,6 +62,9 @@ def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest)
         kinds = tally.kinds()
         assert all(kinds[kind] >= _KINDS_MIN for kind in GENERAL), kinds
         assert kinds["Fenced"] >= _KINDS_MIN, tally
+        # A retry applies what was read before, and what it lost is read again.
+        assert seen["_read_range"] > seen["_cut"] > seeds, seen
+        assert seen["on_owners"] > seen["_cut"], seen
 
 
 @pytest.mark.timeout(300 + _number("SEEDS", _SEEDS))
@@ -103,31 +105,17 @@ def test_every_history_of_a_join_ends_with_a_valid_verdict() -> None:
         assert min(tally.crashes().values()) >= 1, tally
 
 
-def test_every_history_of_packed_batches_ends_with_a_valid_verdict() -> None:
-    """A task has all state partitions of an executor, and a retry what was read before."""
-    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 4
-    tally, failed, seen = Tally(), {}, Counter[str]()
-
-    def packed(patch: pytest.MonkeyPatch) -> None:
-        pack(patch)
-        for name in ("_cut", "on_owners"):
-            real = getattr(packed_batch, name)
-            patch.setattr(packed_batch, name, partial(_counted, seen, name, real))
-
-    for seed in range(first, first + seeds):
-        outcome = simulate(history_of(seed), packed)
-        tally.add(outcome)
-        if outcome.failure:
-            failed[seed] = outcome.failure
-    assert not failed, failed
-    if seeds >= _SEEDS // 4:
-        assert min(tally.crashes().values()) >= _CRASHES_MIN // 2, tally
-        assert seen["on_owners"] > seen["_cut"] > seeds, seen
+def _counting(seen: Counter[str], patch: pytest.MonkeyPatch) -> None:
+    for name in ("_cut", "_read_range", "on_owners"):
+        real = getattr(shuffled_batch, name)
+        patch.setattr(shuffled_batch, name, partial(_counted, seen, name, real))
 
 
-def _counted(seen: Counter[str], name: str, real: Callable[..., Any], *args: Any) -> Any:
+def _counted(
+    seen: Counter[str], name: str, real: Callable[..., Any], *args: Any, **named: Any
+) -> Any:
     seen[name] += 1
-    return real(*args)
+    return real(*args, **named)
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.steps import Step, observe
 from tests.simulation.fakes.spark import Crash
-from tests.simulation.jobs.kinds import Sent, payload_of, range_of
+from tests.simulation.jobs.kinds import Sent
 from tests.simulation.test_kinds import Run
 
 _TABLE = """
@@ -43,22 +42,20 @@ def _die_after(run: Run, step: Step) -> Callable[[Step, str, int], None]:
 
 @pytest.mark.parametrize("step", [Step.BEGUN, Step.PRODUCED, Step.MARKED, Step.COMMITTED])
 def test_a_tables_row_leaves_the_group_it_was_in(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, step: Step
+    monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
     changes = compile_text(_TABLE).queries[0]
-    run, lengths = Run(monkeypatch, changes), {"t": [len(b) for b in BATCHES]}
+    run = Run(monkeypatch, changes, {"t": BATCHES})
     seen = set()
-    for number, records in enumerate(BATCHES):
-        source = range_of(changes, number, lengths)
-        planned = [payload_of(spark, changes, {"t": records}, source) for _ in range(2)]
-        seen |= {tuple(payload) for payload in planned}
+    for number in range(len(BATCHES)):
+        seen |= {tuple(map(bytes, run.payload(number))) for _ in range(2)}
         if number:
             run.bench.renew()
             observe(_die_after(run, step))
             with pytest.raises(Crash):
-                run.apply(number, source, planned[0])
+                run.apply(number)
             run.bench.on(0)
-        run.apply(number, source, planned[1])
+        run.apply(number)
     assert len(seen) == 2 * len(BATCHES), "evaluated again it is the same: the test is void"
     groups: Counter[str] = Counter()
     for record in run.results():

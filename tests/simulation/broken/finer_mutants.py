@@ -15,16 +15,18 @@ from holdfast.state import restore
 from holdfast.tasks import state_task, stream_task
 from tests.simulation.histories.faults import Kind
 from tests.simulation.histories.world import History, Mutate
+from tests.simulation.jobs.statements import STATELESS
 
 __all__ = ["FINER", "Finer"]
 
 
 @dataclass(frozen=True)
 class Finer:
-    """A mutant, and the histories that have a chance to find it."""
+    """A mutant, and the histories, perhaps of a family, that have a chance to find it."""
 
     mutate: Mutate
     worth: Callable[[History], bool]
+    family: str = ""
 
 
 def _missed_tombstones(patch: pytest.MonkeyPatch) -> None:
@@ -104,11 +106,11 @@ def _away(history: History) -> bool:
 
 
 def _restoring(history: History) -> bool:
-    return any(f.at == "RESTORING" for f in history.faults) and history.statement != "filter"
+    return any(f.at == "RESTORING" for f in history.faults) and history.statement not in STATELESS
 
 
 FINER = {
-    "missed-tombstones": Finer(_missed_tombstones, _away),
+    "missed-tombstones": Finer(_missed_tombstones, _away, "clocks"),
     "half-restore": Finer(_half_restore, _restoring),
     "level-left-out": Finer(_level_left_out, _any),
     "unknown-taken-for-success": Finer(_unknown_taken_for_success, _any),

@@ -29,6 +29,7 @@ __all__ = ["Clients", "FakeAdmin", "FakeProducer", "FakeReader", "clients"]
 _Record = tuple[str, int, bytes | None, bytes | None, int | None]
 _ADMIN_S = 30.0
 _POLL_S = 1.0
+_SMALL_CHUNK = 4  # records
 
 
 class FakeProducer:
@@ -171,6 +172,7 @@ class FakeReader:
         self.topic = topic
         self.partition = partition
         self._timeout_s = timeout_s
+        self._headers = headers
 
     def bounds(self) -> tuple[int, int]:
         with self.kafka.asked(Op.BOUNDS, self._timeout_s):
@@ -203,7 +205,15 @@ class FakeReader:
             offsets=[e.offset for e in found],
             timestamps=[e.timestamp_ms for e in found],
             position=found[-1].offset + 1 if len(found) == size else end,
+            headers=[[] for _ in found] if self._headers else [],
         )
+
+
+class FakeSourceReader(FakeReader):
+    """`PartitionReader` of a source topic, whose chunks may be small."""
+
+    def read(self, start: int, end: int, chunk_records: int = 50_000) -> Iterator[Chunk]:
+        return super().read(start, end, self.kafka.rng.choice((_SMALL_CHUNK, chunk_records)))
 
 
 class FakeAdmin:
@@ -302,6 +312,7 @@ class Clients:
 
     producer: type[FakeProducer]
     reader: type[FakeReader]
+    source_reader: type[FakeSourceReader]
     admin: type[FakeAdmin]
 
 
@@ -311,5 +322,6 @@ def clients(kafka: FakeKafka) -> Clients:
     return Clients(
         type("TransactionalProducer", (FakeProducer,), dict(bound)),
         type("PartitionReader", (FakeReader,), dict(bound)),
+        type("PartitionReader", (FakeSourceReader,), dict(bound)),
         type("Admin", (FakeAdmin,), dict(bound)),
     )

@@ -5,23 +5,38 @@ from __future__ import annotations
 import atexit
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.config.settings import RocksDbSettings
+from holdfast.ingest import reading
+from holdfast.ingest.formats import json
 from holdfast.runtime import cluster
-from holdfast.runtime.queries import feeds, micro_batch, query_run, stateful, stateless
+from holdfast.runtime.queries import (
+    feeds,
+    query_run,
+    shuffled_batch,
+    stateful,
+    stateless,
+    unshuffled_batch,
+    workers,
+)
 from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
+from holdfast.tasks.evaluate import outputs
+from holdfast.tasks.functions import in_duckdb
+from holdfast.tasks.pack import packing
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.cluster import admin_cache as shared
 from holdfast.types.steps import Step
-from tests.simulation.fakes.clients import clients
+from tests.simulation.fakes.clients import Clients, clients
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.disk import Disk, FakeStore
 from tests.simulation.fakes.kafka import FakeKafka
@@ -36,9 +51,26 @@ _LAYERS = (
     "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.judge", "holdfast.ingest",
     "holdfast.transport.cluster.admin_cache",
 )  # fmt: skip
-# It holds no data between calls, but a connection that takes longer to make than a batch to run.
+# It holds no data between calls, but takes longer to make than a batch to run.
 _processor = cache(processor_of)
+# DuckDB's connection: here every task may have a thread of its own, but one of them runs at a time.
+_thread = SimpleNamespace()
 atexit.register(_processor.cache_clear)
+atexit.register(vars(_thread).clear)
+_SMALL = 3  # records
+
+
+class _NoLetters:
+    """`DeadLetters` that writes none."""
+
+    def __init__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def write(self, bad: object) -> int:
+        return 0
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def install(
@@ -54,6 +86,7 @@ def install(
         "shared_admin": bound.admin,
         "executors": spark.executors,
         "located": spark.located,
+        "shuffled": spark.shuffled,
         "on_owners": spark.on_owners,
         "on_state_workers": spark.on_state_workers,
     }
@@ -67,12 +100,33 @@ def install(
             patch.setattr(module, "time", clock)
     patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
     _stores(patch, kafka, disk)
+    _reading(patch, bound)
     for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
     patch.setattr(state_task, "processor_of", _processor)
     # One of an executor's process; here all executors are in one, and a zombie never lets go.
     patch.setattr(state_task, "_RESTORING", nullcontext())
     patch.setattr(steps, "_observer", observer)
+
+
+def _reading(patch: pytest.MonkeyPatch, bound: Clients) -> None:
+    patch.setattr(reading, "PartitionReader", bound.source_reader)
+    patch.setattr(reading, "DeadLetters", _NoLetters)
+    patch.setattr(reading, "_readers", OrderedDict())
+    # A few records at a time are decoded sooner one by one than by Arrow's parser.
+    patch.setattr(json, "fast_json", lambda wanted: None)
+    patch.setattr(packing, "_ROWS", _SMALL)  # many blobs of few records
+    # What one process freezes is never freed, and here all workers are in one.
+    for module in (reading, workers):
+        patch.setattr(
+            module, "gc", SimpleNamespace(freeze=_nothing, disable=_nothing, enable=_nothing)
+        )
+    for module in (outputs, in_duckdb):
+        patch.setattr(module, "_THREAD", _thread)
+
+
+def _nothing() -> None:
+    """Does nothing."""
 
 
 def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
@@ -89,4 +143,4 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
 
 
 # Imported, so that the loop above finds them.
-_ENGINE = (cluster, feeds, micro_batch, query_run, stateful, stateless)
+_ENGINE = (cluster, feeds, query_run, shuffled_batch, stateful, stateless, unshuffled_batch)

@@ -22,11 +22,23 @@ from tests.simulation.fakes.disk import Disk, FakeVolume
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.histories.faults import Fault, Injector, Kind
 
-__all__ = ["Crash", "Driver", "DriverDied", "Executor", "FakeSpark", "Rdd"]
+__all__ = [
+    "Crash",
+    "Driver",
+    "DriverDied",
+    "Executor",
+    "FakeContext",
+    "FakeSpark",
+    "JobAborted",
+    "Rdd",
+    "Shuffled",
+]
 
 _Work = Callable[[int, Any], Iterable[Any]]
+_Blobs = list[tuple[int, bytes]]  # each with the number of the task that gets it
 
 _HEARTBEAT_S = 20.0  # a stopped executor is given up after so long
+_FAILURES_MAX = 8  # `spark.task.maxFailures` of `runtime.jvm.session`
 
 
 class Crash(BaseException):  # not an Exception: nothing may catch it and go on
@@ -35,6 +47,24 @@ class Crash(BaseException):  # not an Exception: nothing may catch it and go on
 
 class DriverDied(BaseException):
     """The driver is gone; unwinds it."""
+
+
+class JobAborted(Exception):
+    """A task failed too often, the last time with `cause`; Spark would tell that as text."""
+
+    def __init__(self, cause: HoldfastError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class FakeContext:
+    """`SparkContext`, as far as batches describe themselves with it."""
+
+    def setJobDescription(self, text: str) -> None:  # noqa: N802 - Spark's name
+        """Nobody looks."""
+
+    def setLocalProperty(self, name: str, text: str) -> None:  # noqa: N802 - Spark's name
+        """Nobody looks."""
 
 
 @dataclass(eq=False)
@@ -60,11 +90,30 @@ class Rdd:
     """One element per partition, each with the place it should go to."""
 
     elements: list[Any]
-    locations: list[str] = field(default_factory=list)
-    context: None = None
+    locations: list[str]
 
-    def getNumPartitions(self) -> int:  # noqa: N802 - Spark's name
-        return len(self.elements)
+
+@dataclass
+class Shuffled:
+    """The blobs that `work` makes of each element, to be moved to other tasks.
+
+    Attributes:
+        made: the blobs of each element, and the executor that has them: they are lost with it.
+    """
+
+    rdd: Rdd
+    work: _Work
+    made: dict[int, tuple[Executor, _Blobs]] = field(default_factory=dict)
+
+    def missing(self) -> list[int]:
+        """The elements whose blobs nobody has."""
+        numbers = range(len(self.rdd.elements))
+        return [n for n in numbers if n not in self.made or not self.made[n][0].alive]
+
+    def parts(self, task: int) -> list[bytes]:
+        """The blobs for a task."""
+        return [blob for _, (_, blobs) in sorted(self.made.items()) for to, blob in blobs
+                if to == task]  # fmt: skip
 
 
 @dataclass
@@ -108,30 +157,62 @@ class FakeSpark:
     def located(self, context: object, locations: Sequence[str]) -> Rdd:
         return Rdd(list(range(len(locations))), list(locations))
 
+    def shuffled(self, rdd: Rdd, work: _Work, count: int) -> Shuffled:
+        """Lazy, as in Spark: blobs are made for the tasks that want them."""
+        return Shuffled(rdd, work)
+
     def on_state_workers(self, rdd: Rdd, work: _Work, partitions: Sequence[int]) -> list[Any]:
         calls = {p: partial(_run_to_its_end, work, p, [rdd.elements[p]]) for p in partitions}
         return self._run_all(calls, rdd.locations)
 
     def on_owners(
-        self, payloads: Rdd, locations: Sequence[str], work: _Work, partitions: Sequence[int]
+        self, payloads: Shuffled, locations: Sequence[str], work: _Work, partitions: Sequence[int]
     ) -> list[Any]:
-        def tried(partition: int, parts: list[Any]) -> Iterable[Any]:
-            return work(partition, list(parts))  # each try of a task has its own
+        def tried(partition: int) -> list[Any]:
+            parts = payloads.parts(partition)  # each try of a task has its own
+            self._rng.shuffle(parts)  # whichever arrives first
+            return list(work(partition, parts))
 
-        calls = {p: partial(_run_to_its_end, tried, p, payloads.elements[p]) for p in partitions}
-        return self._run_all(calls, locations)
+        calls = {p: partial(tried, p) for p in partitions}
+        return self._run_all(calls, locations, lambda: self._make(payloads))
 
     def _run_all(
-        self, calls: Mapping[int, Callable[[], list[Any]]], locations: Sequence[str]
-    ) -> list[Any]:
+        self, calls: Mapping[int, Callable[[], list[Any]]], locations: Sequence[str],
+        prepare: Callable[[], None] = lambda: None,
+    ) -> list[Any]:  # fmt: skip
         order = list(calls)
         self.in_order(order)
         answers = []
         for p in order:
             self._wake_zombies()
-            answers += self._run_task(locations[p], calls[p])
+            answers += self._run_task(locations[p], calls[p], prepare)
         self._die_if_told()
         return answers
+
+    def _make(self, shuffled: Shuffled) -> None:
+        """Runs the tasks whose blobs are missing: at first all, later those of lost executors."""
+        for n in shuffled.missing():
+            self._make_blobs(shuffled, n)
+
+    def _make_blobs(self, shuffled: Shuffled, n: int) -> None:
+        rdd, failures = shuffled.rdd, 0
+        while True:
+            executor = self._placed(rdd.locations[n])
+            self._enter(executor, None)  # it reaches no step, at which it could be stopped
+            try:
+                blobs = _run_to_its_end(shuffled.work, n, [rdd.elements[n]])
+            except Crash:
+                pass
+            except HoldfastError as error:
+                failures += 1
+                if failures == _FAILURES_MAX:
+                    raise JobAborted(error) from error
+            else:
+                shuffled.made[n] = executor, blobs
+                return
+            finally:
+                self._as_driver()
+            self._die_if_told()
 
     # -- life and death ------------------------------------------------------------------------
 
@@ -218,8 +299,11 @@ class FakeSpark:
 
     # -- tasks ---------------------------------------------------------------------------------
 
-    def _run_task(self, location: str, call: Callable[[], list[Any]]) -> list[Any]:
+    def _run_task(
+        self, location: str, call: Callable[[], list[Any]], prepare: Callable[[], None]
+    ) -> list[Any]:
         while True:
+            prepare()
             try:
                 return self._attempt(self._placed(location), call)
             except Crash:

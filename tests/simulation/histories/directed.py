@@ -40,14 +40,14 @@ class Stage(World):
 
     def __init__(
         self, statement: str, script: Callable[[Stage], None], patch: pytest.MonkeyPatch,
-        drivers: int = 1,
+        home: str, drivers: int = 1,
     ) -> None:  # fmt: skip
         super().__init__(History(0, statement, 2, 1, 0, (), drivers=drivers), patch)
         self._script = script
         self.upto: dict[Place, int] = {}
         self.excused: frozenset[str] = frozenset()
         self._settings = replace(self._settings, retry_timeout_ms=20_000)
-        self._home = TemporaryDirectory()
+        self._home = home
         self._cutting: Cutting | None = None
         for side in self._sides.all:
             side.spark.in_order = list.sort
@@ -122,7 +122,7 @@ class Stage(World):
         They share the job's book of cuts.  All drivers there were are ended.
         """
         self._sides.stop()
-        settings = replace(self._settings, home=self._home.name)
+        settings = replace(self._settings, home=self._home)
         self._cutting = Cutting(cast("Any", self._admin), settings, self.queries)
         self._sides.all = [
             Side(self._new_spark(100 * (n + 1)), partial(self._job, query))
@@ -177,7 +177,7 @@ class Stage(World):
 
     def _job(self, query: Query) -> Job:
         cutting = self._cutting
-        return Job(self._settings, query, self._kafka, self._admin, self._clock, cutting)
+        return Job(self._settings, query, self._admin, self._clock, cutting)
 
     def _live(self) -> None:
         self._injector.armed = True
@@ -198,8 +198,8 @@ class Stage(World):
 
 def follow(statement: str, script: Callable[[Stage], None], drivers: int = 1) -> Outcome:
     """How a history ends in which the drivers do what a script says; then one is left."""
-    with pytest.MonkeyPatch.context() as patch:
-        return Stage(statement, script, patch, drivers).run()
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as home:
+        return Stage(statement, script, patch, home, drivers).run()
 
 
 def windows(records: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:

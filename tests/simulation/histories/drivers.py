@@ -17,7 +17,13 @@ from holdfast.tasks import worker
 from holdfast.types.steps import Step
 from tests.simulation.fakes.coroutine import Coroutine
 from tests.simulation.fakes.kafka import FakeKafka
-from tests.simulation.fakes.spark import Crash, DriverDied, FakeSpark, Rdd
+from tests.simulation.fakes.spark import (
+    Crash,
+    DriverDied,
+    FakeSpark,
+    Rdd,
+    Shuffled,
+)
 from tests.simulation.histories.job import Job
 
 __all__ = ["Current", "Side", "Sides"]
@@ -39,6 +45,9 @@ class Current:
 
     def located(self, context: object, locations: Sequence[str]) -> Rdd:
         return self.spark.located(context, locations)
+
+    def shuffled(self, *args: Any) -> Shuffled:
+        return self.spark.shuffled(*args)
 
     def on_state_workers(self, *args: Any) -> list[Any]:
         return self.spark.on_state_workers(*args)

@@ -86,14 +86,14 @@ class Family:
         kinds: what happens in each, one or two of them.
         drivers: how many there are at once.
         faults: at most, of those that all may have.
-        weights: of totals, extremes, windows, late, filter, and a join.
+        weights: of totals, extremes, windows, late, filter, computed, listed, columns, a join.
         executors: of each driver, at least and at most; rounds likewise.
     """
 
     kinds: tuple[Kind, ...] = ()
     drivers: tuple[int, ...] = (1,)
     faults: int = 3
-    weights: tuple[int, ...] = (3, 2, 3, 1, 2, 1)
+    weights: tuple[int, ...] = (3, 2, 3, 1, 2, 2, 2, 1, 1)
     executors: tuple[int, int] = (1, 3)
     rounds: tuple[int, int] = (4, 9)
 
@@ -108,13 +108,13 @@ FAMILIES = {
     # Records that were late the first time may be in time when they are counted again.
     "changelogs": Family(
         (Kind.EMPTY_CHANGELOG, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG),
-        weights=(3, 2, 3, 0, 2, 0),
+        weights=(3, 2, 3, 0, 2, 2, 2, 1, 0),
     ),
     "stores": Family((Kind.OLD_STORE, Kind.SWAP_STORES)),
     # It takes a store that is away while rows leave the table.
     "clocks": Family(
         (Kind.CLOCK, Kind.RETENTION),
-        weights=(0, 0, 3, 1, 0, 0),
+        weights=(0, 0, 3, 1, 0, 0, 0, 0, 0),
         executors=(2, 3),
         rounds=(8, 13),
     ),

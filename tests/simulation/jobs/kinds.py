@@ -1,4 +1,4 @@
-"""One statement per kind of processor, its batches, and the payloads that real Spark makes of them.
+"""One statement per kind of processor, and its batches.
 
 There is one state partition, and one topic partition per source.
 """
@@ -10,20 +10,11 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
-
-from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import row_frame, used_columns
 from holdfast.sql.plan.topology import compile_text
-from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
-from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query, Topology
-from tests.support.packed import packed_parts
 
-__all__ = ["BATCHES", "KINDS", "Sent", "payload_of", "range_of", "sent", "topology"]
+__all__ = ["BATCHES", "KINDS", "Sent", "range_of", "sent", "topology"]
 
 BATCHES = 4
 _SOURCES = """
@@ -55,6 +46,10 @@ KINDS = {
     "sessions": "CREATE TABLE s AS SELECT k, COUNT(*) AS n FROM a WINDOW SESSION (2 SECONDS) "
     "GROUP BY k EMIT CHANGES;",
     "final": f"CREATE TABLE s AS SELECT k, COUNT(*) AS n FROM a {_HOURLY} GROUP BY k EMIT FINAL;",
+    "computed": "CREATE TABLE s AS SELECT v % 3 AS g, COUNT(*) AS n, SUM(v * 10) AS total FROM a "
+    "WHERE v <> 4 GROUP BY v % 3 EMIT CHANGES;",
+    "listed": "CREATE TABLE s AS SELECT k, COLLECT_LIST(v) AS every, "
+    "LATEST_BY_OFFSET(v, 2) AS last FROM a GROUP BY k EMIT CHANGES;",
     "record": "SET 'emit' = 'record'; CREATE TABLE s AS SELECT k, COUNT(*) AS n, SUM(v) AS total "
     "FROM a GROUP BY k EMIT CHANGES;",
 }
@@ -96,33 +91,3 @@ def range_of(query: Query, batch: int, lengths: Mapping[str, Sequence[int]]) -> 
     upto = {(t, 0): sum(lengths[t][: batch + 1]) for t in topics}
     since = {(t, 0): sum(lengths[t][:batch]) for t in topics}
     return OffsetRange.over(topics, since, upto)
-
-
-def payload_of(
-    spark: SparkSession, query: Query, records: Mapping[str, Sequence[Sent]], since: OffsetRange
-) -> list[bytes]:
-    """The shuffled payload of the one state partition."""
-    starts = since.starts()
-    batches = [
-        _decoded(query, side, records[s.topic], starts[s.topic, 0])
-        for side, s in enumerate(query.sources)
-    ]
-    if not query.inputs:
-        return packed_parts(query, batches, 1)[0]
-    frames = [spark.createDataFrame(pa.Table.from_batches([batch])) for batch in batches]
-    parts: list[list[bytes]] = payload(row_frame(frames, query, 1)).glom().collect()
-    return parts[0] if parts else []
-
-
-def _decoded(query: Query, side: int, records: Sequence[Sent], first: int) -> pa.RecordBatch:
-    options = IngestOptions(query.sources[side], {}, used_columns(query, side))
-    chunk = Chunk(
-        keys=[r.key for r in records],
-        values=[r.value for r in records],
-        offsets=list(range(first, first + len(records))),
-        timestamps=[r.timestamp_ms for r in records],
-        position=first + len(records),
-    )
-    batch, bad = RecordDecoder(options).decode(chunk, 0)
-    assert not bad
-    return batch

@@ -7,20 +7,23 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from holdfast.config.settings import Settings
+from holdfast.ingest.records import RecordDecoder
+from holdfast.ingest.used_columns import used_columns
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
-from holdfast.tasks.evaluate.projected import stream_schema
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.steps import Step, observe
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.reader import Chunk
 from holdfast.types.ids import progress_topic
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
-    HEADERS_TYPE,
     ProjectStep,
     Query,
     Sink,
@@ -34,30 +37,39 @@ KEY, VALUE = Column("K", STRING), Column("V", BIGINT)
 STEP = ProjectStep((spark_column(KEY),), (spark_column(VALUE),))
 
 
+def query_of(source: str, sink: str) -> Query:
+    return Query(
+        "csas_s", "", Source("S", "STREAM", source, (KEY,), (VALUE,)), None, STEP,
+        Sink("OUT", "STREAM", sink, (KEY,), (VALUE,)),
+    )  # fmt: skip
+
+
 def plan_of(bootstrap: str, application_id: str) -> StreamPlan:
     settings = Settings(application_id, bootstrap, transaction_timeout_ms=10_000)
     admin = Admin(settings.client())
     source, sink = f"{application_id}-in", f"{application_id}-out"
     for topic in (source, sink):
         admin.ensure_topic(topic, 1, -1, {})
-    query = Query(
-        "csas_s", "", Source("S", "STREAM", source, (), (KEY, VALUE)), None, STEP,
-        Sink("OUT", "STREAM", sink, (KEY,), (VALUE,)),
-    )  # fmt: skip
+    query = query_of(source, sink)
     progress = progress_topic(application_id, query.id)
     admin.ensure_topic(progress, 1, -1, PROGRESS_CONFIG)
     return StreamPlan(settings, query, 1, progress, 1)
 
 
-def payload(batch: int) -> list[bytes]:
-    values = list(range(batch * SIZE, batch * SIZE + SIZE))
-    columns = [
-        pa.array([f"k{v}" for v in values]), pa.array(values, pa.int64()),
-        pa.array(values, pa.int64()), pa.array([False] * SIZE),
-        pa.nulls(SIZE, HEADERS_TYPE.arrow()),
-    ]  # fmt: skip
-    found = pa.RecordBatch.from_arrays(columns, schema=stream_schema(STEP))
-    return [found.serialize().to_pybytes()]
+def payload(batch: int) -> Callable[[], list[pa.RecordBatch]]:
+    """Gives the decoded records of a batch when it is called."""
+    values = range(batch * SIZE, batch * SIZE + SIZE)
+    chunk = Chunk(
+        keys=[b"k%d" % v for v in values],
+        values=[b'{"V": %d}' % v for v in values],
+        offsets=list(values),
+        timestamps=list(values),
+        position=values.stop,
+        headers=[[] for _ in values],
+    )
+    query = query_of("in", "out")
+    options = IngestOptions(query.source, {}, used_columns(query), query)
+    return lambda: [RecordDecoder(options).decode(chunk, 0)[0]]
 
 
 def open_task(plan: StreamPlan) -> StreamTask:

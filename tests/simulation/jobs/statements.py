@@ -1,33 +1,22 @@
-"""Statements of the simulation, and the work on their input before the shuffle."""
+"""Statements of the simulation."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from functools import cache
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.tasks.evaluate.projected import stream_schema
-from holdfast.types.topology import (
-    OFFSET,
-    PARTITION,
-    TIMESTAMP,
-    TOMBSTONE,
-    ProjectStep,
-    Query,
-    Topology,
-)
-from tests.simulation.fakes.log import Entry
-from tests.support.packed import packed_parts
+from holdfast.types.topology import Topology
 
-__all__ = ["HASH_OF_NULL", "STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
+__all__ = ["PAIRS", "STATELESS", "STATEMENTS", "WINDOWED", "topology"]
 
-_SOURCE = """
-CREATE STREAM s (k VARCHAR KEY, v BIGINT, ts BIGINT)
+_COLUMNS = "(k VARCHAR KEY, v BIGINT, ts BIGINT)"
+_SOURCES = f"""
+CREATE STREAM s {_COLUMNS}
   WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=2, TIMESTAMP='ts');
+CREATE STREAM r {_COLUMNS}
+  WITH (KAFKA_TOPIC='r', VALUE_FORMAT='JSON', PARTITIONS=2, TIMESTAMP='ts');
+CREATE STREAM one {_COLUMNS}
+  WITH (KAFKA_TOPIC='one', VALUE_FORMAT='JSON', PARTITIONS=1, TIMESTAMP='ts');
 """
 _WINDOW = "WINDOW TUMBLING (SIZE 10 SECONDS, RETENTION 60 SECONDS, GRACE PERIOD 20 SECONDS)"
 STATEMENTS = {
@@ -41,8 +30,18 @@ STATEMENTS = {
     # Some of its records come after their window has closed; how many, the judge has to find out.
     "late": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s {_WINDOW} GROUP BY k EMIT CHANGES;",
     "filter": "CREATE STREAM t AS SELECT k, v FROM s WHERE v > 0 EMIT CHANGES;",
+    # Its condition is NULL for some records; its key depends on the value, its argument is made.
+    "computed": "CREATE TABLE t AS SELECT CASE WHEN v < -3 THEN 'low' ELSE UCASE(k) END AS g, "
+    "COUNT(*) AS n, SUM(v * 2 + 1) AS total FROM s WHERE v <> 3 "
+    "GROUP BY CASE WHEN v < -3 THEN 'low' ELSE UCASE(k) END EMIT CHANGES;",
+    # Only one topic partition has an order, by which the judge can go.
+    "listed": "CREATE TABLE t AS SELECT k, COUNT(*) AS n, COLLECT_LIST(v) AS every, "
+    "LATEST_BY_OFFSET(v) AS last, EARLIEST_BY_OFFSET(v) AS first FROM one GROUP BY k "
+    "EMIT CHANGES;",
+    "columns": "CREATE STREAM t AS SELECT k, v * v AS square, UCASE(k) AS name FROM s "
+    "WHERE v < 5 EMIT CHANGES;",
 }
-
+STATELESS = frozenset({"filter", "columns"})
 
 # Of the straight query and of the chain the same is expected, whatever drops or keeps it.
 _KEPT = "WINDOW TUMBLING (SIZE 10 SECONDS, RETENTION 60 SECONDS, GRACE PERIOD 10 SECONDS)"
@@ -56,86 +55,15 @@ WINDOWED = {
     f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM good {_KEPT} GROUP BY k EMIT FINAL;",
 }
 
-
-@dataclass(frozen=True)
-class Record:
-    """A decoded input record; `value` None is SQL's null.
-
-    Attributes:
-        gone: it has no value at all and moves time on, by its timestamp.
-    """
-
-    partition: int
-    offset: int
-    key: str | None
-    value: int | None
-    time_ms: int
-    gone: bool = False
+# All records of a history lie within the hour: every pair of one key is a result.
+PAIRS = "pairs"
+_PAIRS = (
+    "CREATE STREAM t AS SELECT s.k, s.v AS v, r.v AS w FROM s JOIN r WITHIN 1 HOUR ON s.k = r.k "
+    "EMIT CHANGES;"
+)
 
 
-HASH_OF_NULL = 42
-"""Spark's: where rows without a key are."""
-
-_ROW = pa.schema(
-    [
-        ("K", pa.string()), ("V", pa.int64()), (PARTITION, pa.int32()), (OFFSET, pa.int64()),
-        (TIMESTAMP, pa.int64()), (TOMBSTONE, pa.bool_()),
-    ]
-)  # fmt: skip
-
-_CACHE: dict[str, Topology] = {}
-
-
+@cache
 def topology(name: str) -> Topology:
-    """The Topology of a statement of `STATEMENTS` or `WINDOWED`."""
-    if name not in _CACHE:
-        _CACHE[name] = compile_text(_SOURCE + {**STATEMENTS, **WINDOWED}[name])
-    return _CACHE[name]
-
-
-def decode(partition: int, entries: Iterable[Entry], *, tombstones: bool = False) -> list[Record]:
-    """Ingest's rows for Spark: without records that are not JSON; tombstones if filtered out."""
-    records = []
-    for entry in entries:
-        key = None if entry.key is None else entry.key.decode()
-        if entry.value is None and tombstones:
-            records.append(
-                Record(partition, entry.offset, key, None, entry.timestamp_ms, gone=True)
-            )
-        try:
-            fields = json.loads(entry.value or b"")
-        except ValueError:
-            continue
-        fields = {name.lower(): value for name, value in fields.items()}
-        time_ms = fields.get("ts", entry.timestamp_ms)
-        records.append(Record(partition, entry.offset, key, fields["v"], time_ms))
-    return records
-
-
-def partials(query: Query, records: Iterable[Record], partitions: int) -> list[list[bytes]]:
-    """The packed payload of each state partition."""
-    rows = [(r.key, r.value, r.partition, r.offset, r.time_ms, r.gone) for r in records]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_ROW)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROW, strict=True)]
-    return packed_parts(query, [pa.RecordBatch.from_arrays(arrays, schema=_ROW)], partitions)
-
-
-def projected(query: Query, records: Iterable[Record]) -> list[bytes]:
-    """The payload of one topic partition of the stateless statement."""
-    step = query.step
-    assert isinstance(step, ProjectStep)
-    passed = [r for r in records if r.value is not None and r.value > 0]
-    if not passed:
-        return []
-    columns: list[list[Any]] = [
-        [r.key for r in passed], [r.value for r in passed], [r.time_ms for r in passed],
-        [False] * len(passed), [None] * len(passed),
-    ]  # fmt: skip
-    schema = stream_schema(step)
-    return [_encoded(dict(zip(schema.names, columns, strict=True)), schema)]
-
-
-def _encoded(columns: dict[str, list[Any]], schema: pa.Schema) -> bytes:
-    arrays = [pa.array(columns[f.name], f.type) for f in schema]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return bytes(batch.serialize().to_pybytes())
+    """The Topology of a statement of `STATEMENTS` or `WINDOWED`, or of the join `PAIRS`."""
+    return compile_text(_SOURCES + {**STATEMENTS, **WINDOWED, PAIRS: _PAIRS}[name])
