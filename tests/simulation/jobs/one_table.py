@@ -20,14 +20,18 @@ from pathlib import Path
 import pyarrow as pa
 
 from holdfast.config.settings import Settings, StateSettings
+from holdfast.ingest.records import RecordDecoder
+from holdfast.ingest.used_columns import used_columns
 from holdfast.state.changelog import changelog_config
 from holdfast.state.volume import Volume, claim
+from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange, changelog_topic
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
     AggregateCall,
@@ -88,14 +92,19 @@ def batch_of(number: int) -> Batch:
 
 
 def payload_of(plan: QueryPlan, seed: int, number: int) -> pa.Table:
-    counts = batch_counts(seed, number)
-    columns = {
-        "__key": [k.encode() for k in counts],
-        "__n": list(counts.values()),
-        "__ts": [number] * len(counts),
-        "p0_0": list(counts.values()),
-    }
-    return pa.table(columns, schema=AggregateProcessor(plan.query).schema)
+    """What is packed of a batch's records."""
+    keys = list(batch_counts(seed, number).elements())
+    chunk = Chunk(
+        keys=[None] * len(keys),
+        values=[b'{"K": "%s"}' % key.encode() for key in keys],
+        offsets=list(range(number * 100, number * 100 + len(keys))),
+        timestamps=[number] * len(keys),
+        position=number * 100 + 100,
+    )
+    options = IngestOptions(plan.query.source, {}, used_columns(plan.query), plan.query)
+    rows, bad = RecordDecoder(options).decode(chunk, 0)
+    assert not bad
+    return pa.Table.from_batches([packing.payload_of(rows, plan.query)])
 
 
 @cache
