@@ -214,7 +214,7 @@ $(RUN_STAMP): requirements-build.lock requirements.lock pyproject.toml | $(BIN)/
 	@$(PIP) install --quiet --require-hashes -r requirements-build.lock
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
-	@echo "Making archives of Spark's classes, for quicker starts …"
+	@echo "Making an archive of Spark's classes, for quicker starts …"
 	@$(BIN)/python -m holdfast.runtime.jvm.class_training >/dev/null 2>&1 || true
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Shared by every layer of tests: a broker, a Spark session, marks, Hypothesis profiles."""
+"""Shared by every layer of tests: a broker, Spark, marks, Hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from holdfast.local.broker import BrokerStatus, LocalKafka
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
@@ -117,24 +118,36 @@ _counter = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A `local[2]` session with the settings of the first release, for comparisons with it."""
+def spark_context() -> Iterator[SparkContext]:
+    """A plain `local[2]` Spark."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
+    from pyspark import SparkConf, SparkContext
 
-    builder = SparkSession.builder.master("local[2]").appName("holdfast-tests")
-    conf: dict[str, bool | float | int | str | None] = {
+    conf = SparkConf().setMaster("local[2]").setAppName("holdfast-tests")
+    for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+    }.items():
+        conf.set(name, value)
+    context = SparkContext(conf=conf)
+    context.setLogLevel("ERROR")
+    yield context
+    context.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(spark_context: SparkContext) -> SparkSession:
+    """Spark SQL, which no job uses: for tests that compare with it."""
+    from pyspark.sql import SparkSession
+
+    options: dict[str, bool | float | int | str | None] = {
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
     }
-    session = builder.config(map=conf).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    assert spark_context.master == "local[2]"
+    return SparkSession.builder.config(map=options).getOrCreate()

@@ -167,11 +167,11 @@ print(pc.sum(table["x"]), np.arange(3).tolist(), npt.NDArray is not None, pa.arr
 @pytest.mark.parametrize(
     "imports",
     [
-        "holdfast.runtime.queries.packed_batch",
-        "holdfast.cli.statements.run, holdfast.ingest.source, holdfast.runtime.job",
+        "holdfast.runtime.queries.shuffled_batch",
+        "holdfast.cli.statements.run, holdfast.ingest.planner, holdfast.runtime.job",
     ],
 )
-def test_neither_a_worker_nor_a_packed_driver_loads_arrow_before_the_first_batch(
+def test_neither_a_worker_nor_a_driver_loads_arrow_before_the_first_batch(
     imports: str,
 ) -> None:
     code = f"""
@@ -186,15 +186,15 @@ print(sorted(added(query, 0)), layout_of(query).windowed)
 print([name for name in ARROW_AND_NUMPY if type(sys.modules[name]) is type(sys)])
 print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.modules])
 """
-    assert run(code).splitlines() == ["True ['__timestamp', '__tombstone'] True", "[]", "[]"]
+    assert run(code).splitlines() == ["['__timestamp', '__tombstone'] True", "[]", "[]"]
 
 
 @pytest.mark.parametrize(
     ("imports", "without"),
     [
-        # What the tasks of packed batches are unpickled from.
+        # What the tasks of batches are unpickled from.
         (
-            "holdfast.runtime.queries.packed_batch, holdfast.tasks.state_task",
+            "holdfast.runtime.queries.shuffled_batch, holdfast.tasks.state_task",
             "pydantic",
         ),
         ("holdfast.cli.statements.run, holdfast.runtime.job", "cryptography"),

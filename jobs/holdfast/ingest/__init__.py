@@ -1,5 +1,4 @@
-"""Kafka to Arrow: the Spark data source and the formats it decodes.
+"""Kafka to Arrow: the plan of a query's batches, the reading of records, and their formats.
 
-`KafkaDataSource` lives in `holdfast.ingest.source`; nothing is imported here so that the
-formats can be used without Spark.
+Nothing is imported here so that the formats can be used without a Kafka client.
 """

@@ -2,8 +2,8 @@
 
     train.py ARCHIVE        while the image is built
 
-One JVM plays driver and executor of a small job with Python tasks, then asks for a Kubernetes that
-is not there.
+One JVM plays driver and executor of a batch's steps (Python tasks, a shuffle of byte arrays, a
+product with the tasks that keep state), then asks for a Kubernetes that is not there.
 """
 
 # ruff: noqa: T201 - what it prints is for the build's log
@@ -12,43 +12,38 @@ import contextlib
 import sys
 from pathlib import Path
 
-from pyspark import SparkContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkConf, SparkContext
 
 
-def _build(master: str) -> SparkSession:
+def _context(master: str) -> SparkContext:
     options = (
         f"-XX:+UseSerialGC -XX:ArchiveClassesAtExit={sys.argv[1]} -Dspark.executor.instances=0"
     )
-    builder = SparkSession.builder.master(master).config("spark.driver.extraJavaOptions", options)
+    conf = SparkConf().setMaster(master).setAppName("class-training")
     for name, value in {
+        "spark.driver.extraJavaOptions": options,
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
         "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.executor.deleteOnTermination": "false",
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     }.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+        conf.set(name, value)
+    return SparkContext(conf=conf)
 
 
-def _batch(frame: DataFrame, _batch_id: int) -> None:
-    frame.groupBy("value").count().collect()
-    frame.rdd.map(lambda row: row).count()
+def _batch(context: SparkContext) -> None:
+    tasks = context.parallelize(range(2), 2)
+    blobs = tasks.map(lambda task: (task, bytes(1_000))).partitionBy(2).values()
+    assert tasks.cartesian(blobs).mapPartitions(lambda pairs: [len(list(pairs))]).sum() == 4
 
 
 def _train() -> None:
-    session = _build("local[2]")
-    session.range(1000).selectExpr("id % 7 AS k", "to_json(struct(id)) AS j").groupBy(
-        "k"
-    ).count().collect()
-    stream = session.readStream.format("rate").load().writeStream.foreachBatch(_batch)
-    query = stream.trigger(availableNow=True).start()
-    query.awaitTermination(20)
-    session.stop()
+    context = _context("local[2]")
+    _batch(context)
+    context.stop()
     with contextlib.suppress(Exception):
-        _build("k8s://http://127.0.0.1:1").stop()
+        _context("k8s://http://127.0.0.1:1").stop()
 
 
 def _await_archive() -> None:

@@ -9,7 +9,7 @@ import pytest
 from holdfast.ingest.chained import Chained
 from holdfast.ingest.cuts import Cut, CutBook, cuts_in
 from holdfast.types.ids import Place
-from holdfast.types.ingest import Planned, plan_from_spark, plan_to_spark
+from holdfast.types.ingest import Planned
 from holdfast.types.times import FOREVER, NO_TIME
 
 A, B, OTHER = ("a", 0), ("a", 1), ("b", 0)
@@ -86,8 +86,3 @@ def test_many_cuts_are_thinned_out_and_the_last_stays(tmp_path: Path) -> None:
     found = cuts_in(book.file, ["a"])["a"]
     assert len(found) <= 256
     assert found[-1] == Cut({A: 999}, 999)
-
-
-@pytest.mark.parametrize("planned", [Planned({A: 3}), Planned({A: 3, OTHER: 4}, 7, NO_TIME)])
-def test_spark_keeps_a_plan_with_its_times(planned: Planned) -> None:
-    assert plan_from_spark(plan_to_spark(planned)) == planned

@@ -8,13 +8,6 @@ from hypothesis import strategies as st
 
 from holdfast.errors import DataLoss
 from holdfast.ingest.offsets import batch_end, check_available
-from holdfast.types.ingest import places_from_spark, places_to_spark
-
-
-def test_offsets_survive_spark() -> None:
-    offsets = {("t", 10): 7, ("t", 2): 1, ("u", 0): 3}
-    assert places_to_spark(offsets) == {"t": {"2": 1, "10": 7}, "u": {"0": 3}}
-    assert places_from_spark(places_to_spark(offsets)) == offsets
 
 
 def test_without_a_limit_a_batch_takes_all_there_is() -> None:

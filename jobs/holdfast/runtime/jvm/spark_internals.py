@@ -1,7 +1,7 @@
-"""Calls into Spark's JVM without a Python API, pinned to the Spark version by tests.
+"""Calls into Spark's JVM without a Python API; the package's docstring lists them with their tests.
 
-Everything here was tested on Spark 4.3 with classic (not Connect) sessions.  `SparkEnv` must not be
-accessed through py4j: reflection on it loads a class that pip's PySpark does not include.
+`SparkEnv` must not be accessed through py4j: reflection on it loads a class that pip's PySpark does
+not include.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ after a crash a batch is written again.  Arguments: as the other programs, and t
 
 from __future__ import annotations
 
-import os
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,30 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
 from holdfast.cli.statements.options import Sql, load_job
-from holdfast.ingest.source import KafkaDataSource
-from holdfast.runtime.jvm.session import spark_context, sql_session
-from holdfast.runtime.queries.frames import used_columns
-from holdfast.runtime.queries.micro_batch import offsets_of_batch
+from holdfast.ingest.used_columns import used_columns
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partitions
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.types.ids import Place
+from holdfast.types.ingest import IngestOptions
+from tests.bench.systems.apps.spark_session import sql_session
+from tests.bench.systems.apps.spark_source import (
+    FORMAT,
+    KafkaDataSource,
+    options_of,
+    places_from_spark,
+)
 from tests.bench.systems.holdfast import statements
 from tests.bench.systems.peers import Case
 from tests.bench.workloads import PARTITIONS, Query
 
 _WINDOW = "__timestamp - pmod(__timestamp, 300000L)"
-_STATE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 _producers: dict[str, Producer] = {}
 
 
@@ -48,11 +46,8 @@ def main(case: Case) -> None:
     given = [f"bootstrap.servers={case.bootstrap}", f"max.offsets.per.trigger={case.batch}"]
     sql = Sql(given=statements(case))
     job = load_job(sql, None, given, str(case.folder), name=case.application)
-    os.environ["SPARK_DIST_CLASSPATH"] = _state_stores_jar()
-    session = sql_session(spark_context(job.settings))
+    session = sql_session(job.settings)
     session.dataSource.register(KafkaDataSource)
-    for name, value in _STATE.items():
-        session.conf.set(name, value)
     query = job.topology.queries[0]
     options = IngestOptions(
         source=query.source,
@@ -64,26 +59,27 @@ def main(case: Case) -> None:
     admin = Admin(job.settings.client())
     checkpoint = case.folder / "checkpoint"
     topic = case.input_topic
-    first = {(topic, p): start for p, (start, _) in admin.bounds(topic).items()}
 
     def on_batch(frame: DataFrame, batch_id: int) -> None:
         write = partial(_write, bootstrap=case.bootstrap, topic=case.sink_topic)
         frame.mapInArrow(write, "records BIGINT").collect()
-        source = offsets_of_batch(checkpoint, batch_id, [topic], first)
-        offsets = {p: end for (_, p), end in source.ends().items()}
+        offsets = {p: end for (_, p), end in _ends_of(checkpoint, batch_id).items()}
         admin.commit_group(case.application, topic, offsets)
 
-    reader = session.readStream.format(DATA_SOURCE).options(**options.to_spark())
+    reader = session.readStream.format(FORMAT).options(**options_of(options))
     writer = _totals(reader.load(), case.query).writeStream.outputMode("update")
     streaming = writer.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint)).start()
     signal.signal(signal.SIGTERM, lambda *_: streaming.stop())
     streaming.awaitTermination()
 
 
-def _state_stores_jar() -> str:
-    """Spark's own RocksDB, which no job of Holdfast has on its class path."""
-    (jar,) = (Path(pyspark.__file__).resolve().parent / "jars").glob("rocksdbjni-*.jar")
-    return str(jar)
+def _ends_of(checkpoint: Path, batch_id: int) -> dict[Place, int]:
+    """The end offsets of a batch, from the log that Spark wrote before it.
+
+    It has a version line, a metadata line, and one line per source.
+    """
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
+    return places_from_spark(json.loads(lines[2]))
 
 
 def _totals(frame: DataFrame, query: Query) -> DataFrame:

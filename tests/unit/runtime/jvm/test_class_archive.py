@@ -1,4 +1,4 @@
-"""Class archives: where they are, for whom, and what uses them."""
+"""The class archive: where it is, and what uses it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.jvm import class_training
-from holdfast.runtime.jvm.class_archive import (
-    Role,
-    archive_folder,
-    archive_options,
-    has_archives,
-    unwanted,
-)
-from holdfast.runtime.jvm.class_training import make_archives, start_making
+from holdfast.runtime.jvm.class_archive import ARCHIVE, archive_folder, archive_options, unwanted
+from holdfast.runtime.jvm.class_training import make_archive, start_making
 from holdfast.runtime.jvm.session import prepare_local
 
 
@@ -39,34 +33,28 @@ def _found() -> Path:
 def _made() -> Path:
     folder = _found()
     folder.mkdir(parents=True)
-    for role in Role:
-        (folder / role.archive).touch()
+    (folder / ARCHIVE).touch()
     return folder
 
 
 def test_without_an_archive_java_is_told_nothing(cache: Path) -> None:
     assert _found().parent == cache / "holdfast"
-    assert not has_archives()
-    assert [archive_options(role) for role in Role] == [""] * 4
+    assert archive_options() == ""
 
 
-def test_each_role_has_an_archive_of_its_own_but_those_of_packed_jobs() -> None:
+def test_the_archive_of_this_java_is_used_once_it_is_there() -> None:
     folder = _made()
-    assert has_archives()
-    assert f"-XX:SharedArchiveFile={folder}/driver.jsa " in archive_options(Role.DRIVER)
-    assert f"-XX:SharedArchiveFile={folder}/executor.jsa " in archive_options(Role.EXECUTOR)
-    for role in (Role.PACKED_DRIVER, Role.PACKED_EXECUTOR):
-        assert f"-XX:SharedArchiveFile={folder}/packed.jsa " in archive_options(role)
+    assert f"-XX:SharedArchiveFile={folder}/spark.jsa " in archive_options()
 
 
-def test_they_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     _made()
     monkeypatch.setenv("HOLDFAST_CLASS_ARCHIVE", "off")
     assert unwanted()
-    assert archive_options(Role.DRIVER) == ""
+    assert archive_options() == ""
 
 
-def test_another_java_has_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_java_has_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = _found()
     other = tmp_path / "jdk" / "bin" / "java"
     other.parent.mkdir(parents=True)
@@ -77,11 +65,11 @@ def test_another_java_has_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert _found() != usual
 
 
-def test_without_a_java_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_java_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     archive_folder.cache_clear()
     assert archive_folder() is None
-    assert not has_archives()
+    assert archive_options() == ""
 
 
 def test_what_is_there_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +78,7 @@ def test_what_is_there_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("subprocess.Popen", lambda *a, **_: started.append(a))
     monkeypatch.setattr(class_training, "_train", started.append)
     start_making()
-    make_archives()
+    make_archive()
     assert not started
 
 
@@ -104,12 +92,12 @@ def test_what_is_missing_is_made_and_what_is_nobodys_deleted(
     kafka.mkdir()
 
     def train(work: Path) -> None:
-        (work / "driver.jsa").write_text("classes")
+        (work / ARCHIVE).write_text("classes")
 
     monkeypatch.setattr(class_training, "_train", train)
-    make_archives()
-    assert (_found() / "driver.jsa").read_text() == "classes"
-    assert not has_archives()  # what only one of them was made for is made again
+    make_archive()
+    assert (_found() / ARCHIVE).read_text() == "classes"
+    assert archive_options()
     assert kafka.exists()
     assert not gone.exists()
 

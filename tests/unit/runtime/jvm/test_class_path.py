@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyspark
 
-from holdfast.runtime.jvm.class_path import NEVER, class_path, launchers_path
+from holdfast.runtime.jvm.class_path import NEVER, class_path
 
 JARS = Path(pyspark.__file__).resolve().parent / "jars"
 SLIM = Path(__file__).parents[4] / "k8s" / "images" / "holdfast" / "slim.sh"
-# What the executors of a packed job were seen to load classes from, and what errors, compressed
+# What the processes of a job were seen to load classes from, and what errors, compressed
 # shuffles and native transports take them from.
 LOADED = (
     "RoaringBitmap", "avro", "chill", "chill-java", "commons-collections4", "commons-io",
@@ -26,11 +26,12 @@ LOADED = (
     "netty-transport-classes-epoll", "netty-transport-native-epoll",
     "netty-transport-native-unix-common", "objenesis", "paranamer", "pickle", "py4j",
     "scala-library", "scala-reflect", "scala-xml", "slf4j-api", "snappy-java",
-    "spark-common-utils", "spark-common-utils-java", "spark-config", "spark-core",
+    "spark-common-utils", "spark-common-utils-java", "spark-core",
     "spark-kvstore", "spark-launcher", "spark-network-common", "spark-network-shuffle",
-    "spark-tags", "spark-udf-worker-core", "spark-unsafe", "stream", "tink", "xbean-asm9-shaded",
+    "spark-tags", "spark-unsafe", "stream", "tink", "xbean-asm9-shaded",
     "zstd-jni",
 )  # fmt: skip
+SINCE_4_3 = ("spark-config", "spark-udf-worker-core")
 
 
 def _names(path: str) -> list[str]:
@@ -38,25 +39,14 @@ def _names(path: str) -> list[str]:
     return [Path(jar).name for jar in path.split(":")]
 
 
-def test_a_packed_job_has_what_its_processes_load() -> None:
-    names = _names(class_path(sql=False))
-    missing = [j for j in LOADED if not any(fnmatchcase(n, f"{j}[-_][0-9]*.jar") for n in names)]
+def test_a_job_has_what_its_processes_load() -> None:
+    names = _names(class_path())
+    loaded = LOADED if pyspark.__version__.startswith("4.2.") else LOADED + SINCE_4_3
+    missing = [j for j in loaded if not any(fnmatchcase(n, f"{j}[-_][0-9]*.jar") for n in names)]
     assert not missing
+    assert len(names) == len(set(names))
     assert names[0].startswith("slf4j-api-")
     assert not [n for n in names if "catalyst" in n or "spark-sql" in n]
-
-
-def test_spark_sql_comes_behind_the_rest() -> None:
-    names, core = (_names(class_path(sql=sql)) for sql in (True, False))
-    assert names[: len(core)] == core
-    assert any(name.startswith("spark-catalyst") for name in names[len(core) :])
-    assert len(names) == len(set(names))
-
-
-def test_other_drivers_have_the_launchers_path() -> None:
-    first, rest = launchers_path().split(":")
-    assert Path(first).name.startswith("slf4j-api-")
-    assert rest == f"{JARS}/*"
 
 
 def test_what_the_image_leaves_out_is_left_out_here() -> None:
@@ -67,6 +57,6 @@ def test_what_the_image_leaves_out_is_left_out_here() -> None:
     assert {pattern for pattern in theirs if not pattern.startswith("netty-")} <= set(NEVER)
 
 
-def test_none_of_them_is_on_a_packed_jobs_path() -> None:
-    names = _names(class_path(sql=True))
+def test_none_of_them_is_on_a_jobs_path() -> None:
+    names = _names(class_path())
     assert not [name for name in names if any(fnmatchcase(name, p) for p in NEVER)]

@@ -1,75 +1,31 @@
-"""The calls into Spark's JVM."""
+"""The calls into Spark's JVM that have no Python API (`runtime/jvm/__init__.py` lists them)."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.core.rdd import RDD
+from pyspark.serializers import NoOpSerializer
 
 from holdfast.runtime.jvm.spark_internals import (
+    Executor,
+    executors,
     located,
-    no_installed_sources,
     on_owners,
-    payload,
+    on_state_workers,
     shuffled,
+    with_secret,
 )
 
-_ROW = pa.schema([("id", pa.int64())])
-_MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-
-
-def test_a_payload_stays_the_bytes_it_is(spark: SparkSession) -> None:
-    made = payload(spark.range(10).repartition(3))
-    assert "PythonRDD" not in str(made._jrdd.toDebugString())  # nor does Java pickle it
-    assert "SerDe" not in str(made._jrdd.toDebugString())
-    parts = made.collect()
-    rows = [pa.ipc.read_record_batch(pa.py_buffer(p), _ROW).num_rows for p in parts]
-    assert (sum(rows), set(map(type, parts))) == (10, {bytes})
-
-
-def _told(partition: int, parts: list[bytes]) -> Iterator[tuple[int, list[int]]]:
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(p), _ROW) for p in parts]
-    yield partition, [v for batch in batches for v in batch["id"].to_pylist()]
-
-
-def test_a_partition_meets_its_owner_however_many_batches_it_has(spark: SparkSession) -> None:
-    try:
-        spark.conf.set(_MOST_ROWS, 2)
-        frame = spark.range(0, 6, 1, 3).where("id < 2 OR id = 5")  # none is in the second
-        wide = frame.union(spark.range(10, 15, 1, 1))  # three batches
-        places = ["executor_a_0", "executor_a_1", "executor_b_0", "executor_c_0"]
-        found = on_owners(payload(wide), places, _told, [3, 1, 2, 0])
-    finally:
-        spark.conf.unset(_MOST_ROWS)
-    assert found == [(3, [10, 11, 12, 13, 14]), (1, []), (2, [5]), (0, [0, 1])]
-
-
-def _noted(folder: str, partition: int, parts: list[bytes]) -> Iterator[int]:
-    Path(folder, str(partition)).touch()
-    yield len(parts)
-
-
-def test_a_payload_that_is_cut_off_is_not_worked_on(spark: SparkSession, tmp_path: Path) -> None:
-    """With Spark's own serializers, the first part would be committed as if it were all."""
-    try:
-        spark.conf.set(_MOST_ROWS, 2)
-        failing = spark.range(0, 8, 1, 2).selectExpr(
-            "IF(id = 3, CAST(raise_error('gone') AS BIGINT), id) AS id"
-        )
-        with pytest.raises(PySparkException, match="gone"):
-            on_owners(payload(failing), ["executor_a_0"] * 2, partial(_noted, str(tmp_path)), [0])
-        assert not list(tmp_path.iterdir())
-        work = partial(_noted, str(tmp_path))
-        assert on_owners(payload(failing), ["executor_a_0"] * 2, work, [1]) == [2]
-    finally:
-        spark.conf.unset(_MOST_ROWS)
-    assert [found.name for found in tmp_path.iterdir()] == ["1"]
+PLACES = ["executor_a_0", "executor_b_1"]
 
 
 def _made(index: int, elements: Iterable[int]) -> Iterator[tuple[int, bytes]]:
@@ -82,27 +38,130 @@ def _sorted_parts(partition: int, parts: list[bytes]) -> Iterator[tuple[int, lis
     yield partition, sorted(parts)
 
 
-def test_byte_arrays_are_moved_to_the_partitions_they_name(spark: SparkSession) -> None:
-    places = located(spark.sparkContext, ["executor_a_0", "executor_b_1"])
+def test_byte_arrays_are_moved_to_the_partitions_they_name(spark_context: SparkContext) -> None:
+    moved = shuffled(located(spark_context, PLACES), _made, 4)
     owners = ["executor_a_0"] * 4
-    assert on_owners(shuffled(places, _made, 4), owners, _sorted_parts, [0, 1, 3]) == [
+    assert on_owners(moved, owners, _sorted_parts, [0, 1, 3]) == [
         (0, [b"0 for 0", b"0 for 0", b"1 for 0", b"1 for 0"]),
         (1, []),
         (3, [b"0 for 3", b"1 for 3"]),
     ]
 
 
-def test_owners_of_a_frame_that_is_known_to_be_empty_are_asked_all_the_same(
-    spark: SparkSession,
+def _bytes_of_every_kind(_index: int, elements: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    for _ in elements:
+        yield from ((1, b""), (1, bytes(range(256)) * 5_000), (0, b"\xff\xff\xff\xff"))
+
+
+def test_a_payload_stays_the_bytes_it_is(spark_context: SparkContext) -> None:
+    moved = shuffled(located(spark_context, PLACES[:1]), _bytes_of_every_kind, 2)
+    found = dict(on_owners(moved, PLACES, _sorted_parts, [0, 1]))
+    assert found == {0: [b"\xff\xff\xff\xff"], 1: [b"", bytes(range(256)) * 5_000]}
+
+
+def test_a_partition_number_has_eight_bytes(spark_context: SparkContext) -> None:
+    def far(_index: int, elements: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+        for _ in elements:
+            yield 299, b"far"
+
+    moved = shuffled(located(spark_context, PLACES[:1]), far, 300)
+    found = on_owners(moved, ["executor_a_0"] * 300, _sorted_parts, [299, 43])
+    assert found == [(299, [b"far"]), (43, [])]
+
+
+def _preferred(context: SparkContext, java_rdd: Any, at: int) -> list[str]:
+    java_context: Any = context._jsc
+    found = java_context.sc().getPreferredLocs(java_rdd.rdd(), at)
+    return [str(found.apply(i)) for i in range(found.size())]
+
+
+def test_a_task_prefers_the_location_that_it_is_given(spark_context: SparkContext) -> None:
+    rdd = located(spark_context, PLACES)
+    assert rdd.collect() == [0, 1]
+    found = [_preferred(spark_context, rdd._jrdd, at) for at in (0, 1)]
+    assert found == [[place] for place in PLACES]
+
+
+def test_a_payloads_partition_prefers_its_owner(spark_context: SparkContext) -> None:
+    moved = shuffled(located(spark_context, PLACES), _made, 2)
+    product: Any = located(spark_context, PLACES)._jrdd.cartesian(moved._jrdd)
+    assert [_preferred(spark_context, product, at)[0] for at in (0, 3)] == PLACES
+
+
+def _failing(_index: int, elements: Iterable[int]) -> Iterator[bytes]:
+    for element in elements:
+        yield b"first"
+        yield b"second"
+        if element == 0:
+            raise RuntimeError("gone")
+
+
+def _noted(folder: str, partition: int, parts: list[bytes]) -> Iterator[int]:
+    Path(folder, str(partition)).touch()
+    yield len(parts)
+
+
+def test_a_payload_that_is_cut_off_is_not_worked_on(
+    spark_context: SparkContext, tmp_path: Path
 ) -> None:
-    empty = payload(spark.range(4).where("FALSE"))
-    assert on_owners(empty, ["executor_a_0"] * 2, _told, [0, 1]) == [(0, []), (1, [])]
+    """With Spark's own serializers, the first part would be committed as if it were all."""
+    made: Any = located(spark_context, PLACES).mapPartitionsWithIndex(_failing)
+    made._bypass_serializer = True
+    payload: RDD[bytes] = RDD(made._jrdd, spark_context, NoOpSerializer())
+    work = partial(_noted, str(tmp_path))
+    with pytest.raises(Py4JJavaError, match="gone"):
+        on_owners(payload, PLACES, work, [0])
+    assert not list(tmp_path.iterdir())
+    assert on_owners(payload, PLACES, work, [1]) == [2]
+    assert [found.name for found in tmp_path.iterdir()] == ["1"]
 
 
-def test_spark_looks_for_no_installed_data_sources(spark: SparkSession) -> None:
-    no_installed_sources(spark)
-    jvm: Any = spark.sparkContext._jvm
-    package = jvm.org.apache.spark.sql.execution.datasources
-    manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
-    assert manager.dataSourceBuilders().isDefined()
-    assert manager.dataSourceBuilders().get().isEmpty()
+def _counted(index: int, elements: Iterable[int]) -> Iterator[tuple[int, int]]:
+    yield index, len(list(elements))
+
+
+def test_only_the_wanted_partitions_are_run(spark_context: SparkContext) -> None:
+    rdd = located(spark_context, PLACES * 2)
+    assert on_state_workers(rdd, _counted, [3, 1]) == [(3, 1), (1, 1)]
+
+
+def test_the_driver_is_no_executor(spark_context: SparkContext) -> None:
+    assert executors(spark_context) == []
+    assert Executor("7", "10.0.0.5").location == "executor_10.0.0.5_7"
+
+
+def test_a_spark_that_is_joined_has_a_secret_already(spark_context: SparkContext) -> None:
+    conf = SparkConf(loadDefaults=False)
+    with_secret(conf)
+    assert not conf.contains("spark.authenticate.secret")
+    assert spark_context is SparkContext._active_spark_context
+
+
+FRESH = """
+from pyspark import SparkConf, SparkContext
+from holdfast.runtime.jvm.spark_internals import no_numpy_to_java, with_secret
+import py4j.protocol, sys
+no_numpy_to_java()
+conf = SparkConf().setMaster("local[1]").setAppName("a").set("spark.ui.enabled", "false")
+conf.set("spark.driver.host", "127.0.0.1").set("spark.authenticate", "true")
+with_secret(conf)
+command = open(f"/proc/{SparkContext._gateway.proc.pid}/cmdline").read()
+print(len(conf.get("spark.authenticate.secret")), "authenticate.secret" in command)
+context = SparkContext(conf=conf)
+print(context._conf.get("spark.authenticate.secret") == conf.get("spark.authenticate.secret"))
+converters = context._gateway.gateway_client.converters
+print(converters is py4j.protocol.INPUT_CONVERTER, len(converters) > 0)
+print(context._jvm.java.util.ArrayList([1, 2]).size(), "numpy" in sys.modules)
+process = SparkContext._gateway.proc
+context.stop()
+process.stdin.close()
+print(process.wait(60))
+"""
+
+
+def test_a_spark_of_ones_own_has_a_secret_no_numpy_and_an_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["43 False", "True", "True True", "2 False", "0"]

@@ -1,4 +1,4 @@
-"""The stream of batches that a thread of ours plans."""
+"""The stream of batches, and its thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from holdfast.errors import KafkaUnavailable
-from holdfast.runtime.queries.streams import PlannedStream
+from holdfast.runtime.queries.streams import Stream
 from holdfast.types.ids import OffsetRange
 
 _WAIT_S = 30.0
@@ -42,7 +42,7 @@ class _Source:
 
 def test_batches_come_one_after_the_other_and_then_it_waits_for_more() -> None:
     source = _Source(_batch(1), _batch(2))
-    stream = PlannedStream("q", source.plan, source.work, 0.0)
+    stream = Stream("q", source.plan, source.work, 0.0)
     _until(lambda: len(source.done) == 2 and stream.idle)
     source.waiting.append(_batch(3))
     _until(lambda: len(source.done) == 3)
@@ -58,7 +58,7 @@ def test_what_planning_raises_ends_it_and_is_told() -> None:
     def plan() -> OffsetRange | None:
         raise KafkaUnavailable("nobody answers")
 
-    stream = PlannedStream("q", plan, _Source().work, 0.0)
+    stream = Stream("q", plan, _Source().work, 0.0)
     _until(lambda: not stream.active)
     assert isinstance(stream.error(), KafkaUnavailable)
 
@@ -67,7 +67,7 @@ def test_what_a_batch_raises_ends_it_and_is_told() -> None:
     def work(_batch: OffsetRange, _stopped: Callable[[], bool]) -> None:
         raise ValueError("cannot be done")
 
-    stream = PlannedStream("q", _Source(_batch(1)).plan, work, 0.0)
+    stream = Stream("q", _Source(_batch(1)).plan, work, 0.0)
     _until(lambda: not stream.active)
     assert isinstance(stream.error(), ValueError)
 
@@ -80,7 +80,7 @@ def test_a_batch_that_was_planned_before_it_was_stopped_knows() -> None:
         assert go_on.wait(_WAIT_S)
         return _batch(1)
 
-    stream = PlannedStream("q", plan, lambda _batch, stopped: seen.append(stopped()), 0.0)
+    stream = Stream("q", plan, lambda _batch, stopped: seen.append(stopped()), 0.0)
     assert planning.wait(_WAIT_S)
     stream.stop()  # which does not wait for a plan for long
     assert stream.active
@@ -102,7 +102,7 @@ def test_it_is_not_idle_while_it_plans_or_works() -> None:
         working.set()
         assert go_on.wait(_WAIT_S)
 
-    stream = PlannedStream("q", plan, work, 0.0)
+    stream = Stream("q", plan, work, 0.0)
     assert planning.wait(_WAIT_S)
     assert not stream.idle
     go_on.set()
@@ -121,7 +121,7 @@ def test_batches_start_an_interval_apart() -> None:
         starts.append(time.monotonic())
         source.work(batch, stopped)
 
-    stream = PlannedStream("q", source.plan, work, 0.2)
+    stream = Stream("q", source.plan, work, 0.2)
     _until(lambda: len(starts) == 3 and stream.idle)
     stream.stop()
     assert all(b - a >= 0.19 for a, b in pairwise(starts))

@@ -89,7 +89,7 @@ FIELDS: dict[str, dict[str, May]] = {
         "expression": REFUSED,
     },
     "Expression": {
-        "sql": REFUSED,
+        "sql": REFUSED,  # the text of `canonical`, which is `released` where they differ
         "type": FOLLOWS,  # of `sql` and the source's columns
         "columns": FOLLOWS, "ref": FOLLOWS, "functions": FOLLOWS, "deterministic": FOLLOWS,
         "released": FOLLOWS,  # what `sql` was
@@ -197,7 +197,7 @@ def _mutants(value: Any) -> Iterator[Mutant]:
 
 
 def _replaced(value: Any, field: str, own: Any) -> Any:
-    if isinstance(value, Expression):  # another text was another one in the first release, too
+    if (type(value), field) == (Expression, "sql"):
         return replace(value, sql=own, released="")
     return replace(value, **{field: own})
 

@@ -1,4 +1,4 @@
-"""Partials, folds and the state task's merge together give what a plain model gives.
+"""Partials and the state task's merge together give what a plain model gives.
 
 Records go through the real packer, batch by batch, and through the real processor over a dict; the
 model sees all of them at once.
@@ -16,19 +16,20 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import project_frame, used_columns
+from holdfast.ingest.used_columns import used_columns
 from holdfast.tasks.aggregates.registry import lookup
 from holdfast.tasks.evaluate.keys import split_window, split_windowed
-from holdfast.tasks.evaluate.projected import stream_schema
-from holdfast.tasks.pack.packing import from_arrow
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column, SqlType
 from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    TOMBSTONE,
     AggregateCall,
     AggregateStep,
     Emit,
@@ -40,20 +41,16 @@ from holdfast.types.topology import (
     WindowKind,
 )
 from tests.support.expressions import condition, duckdb_column, named, spark_column
-from tests.support.packed import packed_parts
+from tests.support.packed import packed_tables
 from tests.support.rows_view import RowsView
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
-_ROW = pa.schema(
+SCHEMA = pa.schema(
     [
-        ("K", pa.string()), ("X", pa.int64()), ("__partition", pa.int32()),
-        ("__offset", pa.int64()), ("__timestamp", pa.int64()), ("__tombstone", pa.bool_()),
+        ("K", pa.string()), ("X", pa.int64()), (PARTITION, pa.int32()), (OFFSET, pa.int64()),
+        (TIMESTAMP, pa.int64()), (TOMBSTONE, pa.bool_()),
     ]
 )  # fmt: skip
-SCHEMA = (
-    "`K` STRING, `X` BIGINT, `__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, "
-    "`__tombstone` BOOLEAN"
-)
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("COUNT", ()), ("SUM", ()), ("AVG", ()), ("MIN", ()), ("MAX", ()),
     ("EARLIEST_BY_OFFSET", ()), ("LATEST_BY_OFFSET", ()),
@@ -89,6 +86,13 @@ def _query(
 Row = tuple[str | None, int | None, int, int, int, bool]
 
 
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = [[row[i] for row in rows] for i in range(len(SCHEMA))]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
 def _records(seed: int, count: int, keys: int = 6) -> list[Row]:
     rng = random.Random(seed)
     rows: list[Row] = []
@@ -115,7 +119,7 @@ def _model(values: list[int | None]) -> list[Any]:
 
 
 class _Table:
-    """All state partitions of one query over dicts, fed by the packer."""
+    """All state partitions of one query over dicts, fed by real packers of several tasks."""
 
     def __init__(self, query: Query, partitions: int) -> None:
         self._query = query
@@ -126,12 +130,8 @@ class _Table:
         self.dropped_null_key = self.dropped_late = 0
 
     def feed(self, rows: list[Row]) -> None:
-        arrays = [pa.array(c, f.type) for c, f in zip(zip(*rows, strict=True), _ROW, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=_ROW)
-        cut = [batch.slice(at, 70) for at in range(0, len(batch), 70)]
-        parts = packed_parts(self._query, cut[::-1], len(self.stores))
-        for partition, part in enumerate(parts):
-            table = from_arrow(part, self._processor.schema)
+        tasks = [_batch(rows[n::3]) for n in range(3)]
+        for partition, table in enumerate(packed_tables(self._query, tasks, len(self.stores))):
             self._apply(partition, self._process(partition, table))
 
     def _process(self, partition: int, table: pa.Table) -> Changes:
@@ -265,22 +265,22 @@ def test_having_sends_a_tombstone_when_a_row_leaves() -> None:
     assert table.rows() == {b"a": None}
 
 
-def test_used_columns() -> None:
-    query = replace(_query(), filter=condition("`X` > 0", "X"))
+def test_where_and_used_columns() -> None:
+    query = replace(_query(), filter=condition('"X" > 0', "X"))
     assert used_columns(query) == ("K", "X")
+    table = _Table(query, partitions=1)
+    table.feed([("a", 1, 0, 0, 1, False), ("a", -1, 0, 1, 1, False), ("a", None, 0, 2, 1, False)])
+    assert table.rows()[b"a"]["C0"] == 1
 
 
-def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSession) -> None:
+def test_stateless_projection_keeps_partitions_and_tombstones() -> None:
     step = ProjectStep(
         (spark_column(Column("K", STRING)),),
-        (named("`X` * 2", Column("DOUBLE_X", BIGINT), "X"),),
+        (named('"X" * 2', Column("DOUBLE_X", BIGINT), "X"),),
     )
     query = replace(_query(), step=step)
     rows: list[Row] = [("a", 1, 0, 0, 5, False), ("b", None, 0, 1, 6, True)]
-    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    parts = payload(project_frame(frame, query)).glom().collect()
-    table = from_arrow(parts[0], stream_schema(step))
-    assert table.to_pylist() == [
+    assert Projected(query).rows(_batch(rows)).to_pylist() == [
         {"k0": "a", "v0": 2, "__timestamp": 5, "__tombstone": False, "__headers": None},
         {"k0": "b", "v0": None, "__timestamp": 6, "__tombstone": True, "__headers": None},
     ]

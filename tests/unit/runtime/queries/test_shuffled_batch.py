@@ -1,4 +1,4 @@
-"""The decisions about a packed batch that need no executor."""
+"""The decisions about a batch of a query with state that need no executor."""
 
 from __future__ import annotations
 
@@ -7,31 +7,46 @@ from typing import Any, cast
 
 import pytest
 
+from holdfast.config.settings import Settings, StateSettings
 from holdfast.ingest.ranges import KafkaRange, kafka_ranges
-from holdfast.runtime.queries import packed_batch
-from holdfast.runtime.queries.packed_batch import PackedRead
+from holdfast.runtime.queries import shuffled_batch
+from holdfast.runtime.queries.feeds import Read
+from holdfast.runtime.queries.workers import reader_of
+from holdfast.sql import compile_text
+from holdfast.tasks.plan import QueryPlan
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import Source
+from holdfast.types.topology import Query, Source
 
+SQL = """
+CREATE STREAM s (k VARCHAR KEY) WITH (KAFKA_TOPIC='sales', VALUE_FORMAT='JSON');
+CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
+"""
+PLAN = QueryPlan(
+    Settings("app", state=StateSettings(partitions=3)),
+    compile_text(SQL).queries[0], "changelog", "id", 1, "state",
+)  # fmt: skip
 OPTIONS = IngestOptions(Source("SALES", "STREAM", "sales", (), ()), {}, ())
 
 
 def test_a_topic_partition_keeps_its_reader_when_others_have_nothing_new() -> None:
     ranges = [KafkaRange(p, 0, 9, side=side) for side in (0, 1) for p in range(5)]
-    readers = [packed_batch._reader_of(r, ["x", "y", "z"]) for r in ranges]
+    readers = [reader_of(r, ["x", "y", "z"]) for r in ranges]
     assert readers == [*"xyzxy", *"yzxyz"]
 
 
 def test_state_partitions_that_are_done_are_not_moved_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def read(_options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[int, bytes]]:
+    def read(
+        _options: IngestOptions, _query: Query, state_partitions: int, wanted: KafkaRange
+    ) -> Iterator[tuple[int, bytes]]:
+        assert state_partitions == 3
         yield from ((place, b"%d of %d" % (place, wanted.partition)) for place in (0, 1, 2, 1))
 
-    monkeypatch.setattr(packed_batch, "read_packed", read)
-    what = PackedRead(OPTIONS, [KafkaRange(7, 0, 9), KafkaRange(8, 0, 9)])
+    monkeypatch.setattr(shuffled_batch, "read_packed", read)
+    what = Read(OPTIONS, [KafkaRange(7, 0, 9), KafkaRange(8, 0, 9)])
     elements = iter([1])
-    found = list(packed_batch._read_range(0, elements, read=what, tasks={1: 0, 2: 4}))
+    found = list(shuffled_batch._read_range(0, elements, read=what, plan=PLAN, tasks={1: 0, 2: 4}))
     assert found == [(0, b"1 of 8"), (4, b"2 of 8"), (0, b"1 of 8")]
     assert next(elements, None) is None, "a worker that leaves some of its input ends"
 
@@ -41,8 +56,8 @@ def test_a_topic_partition_without_a_start_joins_with_nothing() -> None:
     assert kafka_ranges(OPTIONS, start, end) == [KafkaRange(0, 5, 7)]
 
 
-def cut(tasks: dict[int, int]) -> packed_batch._Cut:
-    return packed_batch._Cut(cast("Any", None), tasks)
+def cut(tasks: dict[int, int]) -> shuffled_batch._Cut:
+    return shuffled_batch._Cut(cast("Any", None), tasks)
 
 
 def test_a_retry_uses_the_cut_that_was_made_when_a_volume_has_come_back() -> None:

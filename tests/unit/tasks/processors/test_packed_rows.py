@@ -6,17 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.runtime.jvm.spark_internals import payload
-from holdfast.runtime.queries.frames import project_frame, row_frame, used_columns
-from holdfast.runtime.queries.row_frames import read_frame
-from holdfast.tasks.evaluate.projected import stream_schema
-from holdfast.tasks.pack.packing import from_arrow
+from holdfast.ingest.used_columns import used_columns
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    TOMBSTONE,
     ChangesStep,
     Input,
     JoinForm,
@@ -28,21 +29,27 @@ from holdfast.types.topology import (
     Source,
 )
 from tests.support.expressions import condition, duckdb_column, named, spark_column
+from tests.support.packed import packed_table, packed_tables
 
 ORDERS = Source("ORDERS", "STREAM", "orders", (), (Column("WHO", STRING), Column("N", BIGINT)))
 USERS = Source("USERS", "TABLE", "users", (Column("WHO", STRING),), (Column("CITY", STRING),))
-META = "`__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, `__tombstone` BOOLEAN"
-ORDER_COLUMNS = f"`WHO` STRING, `N` BIGINT, {META}"
-USER_COLUMNS = f"`WHO` STRING, `CITY` STRING, {META}"
+META = {
+    PARTITION: pa.int32(), OFFSET: pa.int64(), TIMESTAMP: pa.int64(), TOMBSTONE: pa.bool_(),
+}  # fmt: skip
+ORDER_COLUMNS = {"WHO": pa.string(), "N": pa.int64(), **META}
+USER_COLUMNS = {"WHO": pa.string(), "CITY": pa.string(), **META}
 WHO = (spark_column(Column("WHO", STRING)),)
 
 
 def _query(left_filter: str | None = None, right_filter: str | None = None) -> Query:
     left = Input(
-        ORDERS, WHO, (named("`N` + 1", Column("L_N", BIGINT), "N"),), condition(left_filter)
+        ORDERS, WHO, (named('"N" + 1', Column("L_N", BIGINT), "N"),), condition(left_filter, "N")
     )
     right = Input(
-        USERS, WHO, (spark_column(Column("CITY", STRING), "R_CITY"),), condition(right_filter)
+        USERS,
+        WHO,
+        (spark_column(Column("CITY", STRING), "R_CITY"),),
+        condition(right_filter, "CITY"),
     )
     city = Column("CITY", STRING)
     step = JoinStep(
@@ -53,22 +60,21 @@ def _query(left_filter: str | None = None, right_filter: str | None = None) -> Q
     return Query("csas_out", "", ORDERS, None, step, sink)
 
 
-def _rows(frames: list[DataFrame], query: Query, partitions: int = 1) -> list[pa.Table]:
-    schema = row_schema(query.inputs)
-    parts = payload(row_frame(frames, query, partitions)).glom().collect()
-    return [from_arrow(part, schema) for part in parts]
+def _batch(rows: list[Any], columns: dict[str, pa.DataType]) -> pa.RecordBatch:
+    arrays = [pa.array([r[i] for r in rows], t) for i, t in enumerate(columns.values())]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _frames(spark: SparkSession, orders: list[Any], users: list[Any]) -> list[DataFrame]:
-    return [
-        spark.createDataFrame(orders, ORDER_COLUMNS),
-        spark.createDataFrame(users, USER_COLUMNS),
-    ]
+def _rows(orders: list[Any], users: list[Any], query: Query, partitions: int = 1) -> list[pa.Table]:
+    """The rows of both sides, by state partition."""
+    left = packed_tables(query, [_batch(orders, ORDER_COLUMNS)], partitions, 0)
+    right = packed_tables(query, [_batch(users, USER_COLUMNS)], partitions, 1)
+    return [pa.concat_tables(of) for of in zip(left, right, strict=True)]
 
 
-def test_each_side_fills_its_own_columns(spark: SparkSession) -> None:
-    frames = _frames(spark, [("a", 1, 2, 7, 50, False)], [("a", "Rome", 0, 3, 40, False)])
-    (table,) = _rows(frames, _query())
+def test_each_side_fills_its_own_columns() -> None:
+    orders, users = [("a", 1, 2, 7, 50, False)], [("a", "Rome", 0, 3, 40, False)]
+    (table,) = _rows(orders, users, _query())
     left, right = sorted(table.to_pylist(), key=lambda row: row[SIDE])
     assert left == {
         "__key": b"a", "__side": 0, "__partition": 2, "__offset": 7, "__timestamp": 50,
@@ -77,14 +83,14 @@ def test_each_side_fills_its_own_columns(spark: SparkSession) -> None:
     assert (right["__side"], right["L_N"], right["R_CITY"]) == (1, None, "Rome")
 
 
-def test_a_filter_drops_a_streams_record_and_buries_a_tables_row(spark: SparkSession) -> None:
+def test_a_filter_drops_a_streams_record_and_buries_a_tables_row() -> None:
     orders = [("a", 1, 0, 0, 1, False), ("a", 5, 0, 1, 1, False), ("a", None, 0, 2, 1, True)]
     users = [
         ("a", "Rome", 0, 0, 1, False), ("b", "Oslo", 0, 1, 1, False),
         ("c", None, 0, 2, 1, False), ("d", None, 0, 3, 1, True),
     ]  # fmt: skip
-    query = _query("`N` > 2", "`CITY` = 'Rome'")
-    (table,) = _rows(_frames(spark, orders, users), query)
+    query = _query('"N" > 2', "\"CITY\" = 'Rome'")
+    (table,) = _rows(orders, users, query)
     rows = [(r[SIDE], r[KEY], r["__tombstone"]) for r in table.to_pylist()]
     assert sorted(rows) == [
         (0, b"a", False),
@@ -95,114 +101,84 @@ def test_a_filter_drops_a_streams_record_and_buries_a_tables_row(spark: SparkSes
     ]
 
 
-def test_without_a_filter_every_record_comes_with_its_flag(spark: SparkSession) -> None:
+def test_without_a_filter_every_record_comes_with_its_flag() -> None:
     orders = [(None, 1, 0, 0, 1, False), ("a", None, 0, 1, 1, True)]
-    (table,) = _rows(_frames(spark, orders, []), _query())
+    (table,) = _rows(orders, [], _query())
     assert sorted((r["__offset"], r[KEY], r["__tombstone"]) for r in table.to_pylist()) == [
         (0, None, False),
         (1, b"a", True),
     ]
 
 
-def test_both_sides_of_a_key_share_a_state_partition(spark: SparkSession) -> None:
+def test_both_sides_of_a_key_share_a_state_partition() -> None:
     keys = [f"k{i}" for i in range(40)]
     orders = [(k, 1, 0, i, 1, False) for i, k in enumerate(keys)]
     users = [(k, "Rome", 0, i, 1, False) for i, k in enumerate(keys)]
-    tables = _rows(_frames(spark, orders, users), _query(), partitions=3)
+    tables = _rows(orders, users, _query(), partitions=3)
     found = [(p, key) for p, t in enumerate(tables) for key in t[KEY].to_pylist()]
     assert len(found) == 80
     assert all(state_partition(key, 3) == p for p, key in found)
 
 
-def test_a_given_order_is_carried(spark: SparkSession) -> None:
-    order = spark.createDataFrame([("a", 1, 0, 0, 1, False, 9)], f"{ORDER_COLUMNS}, `__seq` BIGINT")
-    user = spark.createDataFrame([("a", "Rome", 0, 0, 1, False)], USER_COLUMNS)
-    (table,) = _rows([order, user], _query())
-    assert sorted(table["__seq"].to_pylist(), key=str) == [9, None]
+def test_a_given_order_is_carried() -> None:
+    order = _batch([("a", 1, 0, 0, 1, False, 9)], {**ORDER_COLUMNS, SEQUENCE: pa.int64()})
+    user = _batch([("a", "Rome", 0, 0, 1, False)], USER_COLUMNS)
+    (left,), (right,) = (
+        packed_tables(_query(), [batch], 1, side) for side, batch in enumerate((order, user))
+    )
+    assert (left[SEQUENCE].to_pylist(), right[SEQUENCE].to_pylist()) == ([9], [None])
 
 
-def test_one_input_of_a_step_over_a_table(spark: SparkSession) -> None:
+def test_one_input_of_a_step_over_a_table() -> None:
     right = _query().inputs[1]
     sink = Sink("OUT", "STREAM", "out", (), (), internal=True)
     query = Query("ctas_out_1", "", USERS, None, ChangesStep(right, 1), sink)
-    users = spark.createDataFrame([("a", "Rome", 0, 0, 1, False)], USER_COLUMNS)
-    (table,) = _rows([users], query)
+    users = _batch([("a", "Rome", 0, 0, 1, False)], USER_COLUMNS)
+    (table,) = packed_tables(query, [users], 1)
     assert table.column_names == row_schema([right]).names
     assert table["R_CITY"].to_pylist() == ["Rome"]
 
 
 def test_used_columns_by_side() -> None:
-    query = _query(right_filter="`CITY` IS NOT NULL")
+    query = _query(right_filter='"CITY" IS NOT NULL')
     assert used_columns(query, 0) == ("WHO", "N")
     assert used_columns(query, 1) == ("WHO", "CITY")
 
 
-def test_a_table_under_a_projection_keeps_its_tombstones(spark: SparkSession) -> None:
+def test_a_table_under_a_projection_keeps_its_tombstones() -> None:
     step = ProjectStep(WHO, (spark_column(Column("CITY", STRING)),))
     sink = Sink("OUT", "TABLE", "out", (WHO[0].column,), (Column("CITY", STRING),))
-    where = condition("`CITY` <> 'Oslo'", "CITY")
+    where = condition("\"CITY\" <> 'Oslo'", "CITY")
     query = Query("ctas_out", "", USERS, where, step, sink)
     rows = [
         ("a", "Rome", 0, 0, 1, False), ("b", "Oslo", 0, 1, 1, False),
         ("c", None, 0, 2, 1, True), (None, "Rome", 0, 3, 1, False),
     ]  # fmt: skip
-    frame = spark.createDataFrame(rows, USER_COLUMNS).coalesce(1)
-    table = from_arrow(
-        payload(project_frame(frame, query)).glom().collect()[0], stream_schema(step)
-    )
+    table = Projected(query).rows(_batch(rows, USER_COLUMNS))
     dead = dict(zip(table["k0"].to_pylist(), table["__tombstone"].to_pylist(), strict=True))
     assert dead == {"a": False, "b": True, "c": True}
 
 
-def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
-    orders = [("a", 1, 0, 0, 1, False), ("b", 5, 0, 1, 2, False), (None, 9, 0, 2, 2, False)]
-    users = [
-        ("a", "Rome", 0, 0, 1, False),
-        ("b", None, 1, 0, 3, True),
-        ("c", "Bonn", 1, 1, 3, False),
-    ]
-    query = _query("`N` > 2", "`CITY` = 'Rome'")
-    apart = _rows(_frames(spark, orders, users), query, partitions=2)
-    wide = [(n, None, None, who, p, o, at, dead, 0) for who, n, p, o, at, dead in orders] + [
-        (None, who, city, None, p, o, at, dead, 1) for who, city, p, o, at, dead in users
-    ]
-    names = "`__0_N` BIGINT, `__1_WHO` STRING, `__1_CITY` STRING, `__0_WHO` STRING"
-    frame = spark.createDataFrame(wide, f"{names}, {META}, `__side` TINYINT")
-    parts = payload(read_frame(frame, query, 2)).glom().collect()
-    together = [from_arrow(part, row_schema(query.inputs)) for part in parts]
-
-    def rows(table: pa.Table) -> list[str]:
-        return sorted(map(str, table.to_pylist()))
-
-    assert sum(t.num_rows for t in together) == 5
-    assert [rows(t) for t in together] == [rows(t) for t in apart]
-
-
-def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) -> None:
+def test_a_self_join_s_rows_are_read_once_for_both_sides() -> None:
     step = _query().step
     assert isinstance(step, JoinStep)
     twin = Input(
-        ORDERS, WHO, (spark_column(Column("N", BIGINT), "R_N"),), condition("`N` > 1", "N")
+        ORDERS, WHO, (spark_column(Column("N", BIGINT), "R_N"),), condition('"N" > 1', "N")
     )
     query = replace(_query(), step=replace(step, right=twin))
-    frame = spark.createDataFrame(
-        [("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS
-    )
-    parts = payload(read_frame(frame, query, 1)).glom().collect()
-    rows = from_arrow(parts[0], row_schema(query.inputs)).to_pylist()
+    batch = _batch([("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS)
+    rows = packed_table(query, [batch]).to_pylist()
     found = [(r[SIDE], r["__offset"], r["L_N"], r["R_N"]) for r in rows]
     assert sorted(found, key=str) == [(0, 0, 2, None), (0, 1, 3, None), (1, 1, None, 2)]
 
 
-def test_a_broadcast_table_is_everywhere_and_the_stream_goes_by_topic_partition(
-    spark: SparkSession,
-) -> None:
+def test_a_broadcast_table_is_everywhere_and_the_stream_goes_by_topic_partition() -> None:
     query = _query()
     assert isinstance(query.step, JoinStep)
     query = replace(query, step=replace(query.step, broadcast=True))
     orders = [("hot", n, n % 5, n, 1, False) for n in range(20)]
     users = [("hot", "Rome", 0, 0, 1, False), ("b", "Oslo", 1, 0, 1, False)]
-    parts = [table.to_pylist() for table in _rows(_frames(spark, orders, users), query, 4)]
+    parts = [table.to_pylist() for table in _rows(orders, users, query, 4)]
     for place, rows in enumerate(parts):
         assert sorted(r["R_CITY"] for r in rows if r[SIDE] == 1) == ["Oslo", "Rome"]
         assert {r["__partition"] % 4 for r in rows if r[SIDE] == 0} == {place}
