@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.sql.functions.collections import joined
+from holdfast.sql.functions.released_duckdb import DUCKDB_BEFORE
 from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, py
 
 __all__ = ["as_released"]
@@ -23,6 +24,8 @@ __all__ = ["as_released"]
 def as_released(overload: Overload) -> Overload:
     """A function with its text of the first release, if that text differed."""
     before = _BEFORE.get(overload.signature)
+    if overload.signature in DUCKDB_BEFORE:
+        before = {"duckdb": DUCKDB_BEFORE[overload.signature]}
     return overload if before is None else replace(overload, **before)
 
 

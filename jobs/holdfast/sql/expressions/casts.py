@@ -61,13 +61,21 @@ def explain_cast(given: SqlType | None, wanted: SqlType) -> str:
     return f"Cast of {describe(given)} to {describe(wanted)} is not supported"
 
 
-def cast_sql(engine: Engine, value: Typed, wanted: SqlType, notes: Notes) -> str | None:
-    """The value as the wanted type, or None when ksqlDB has no such cast."""
+def cast_sql(
+    engine: Engine, value: Typed, wanted: SqlType, notes: Notes, *, released: bool = False
+) -> str | None:
+    """The value as the wanted type, or None when ksqlDB has no such cast.
+
+    `released`: as in the first release; see `sql.released`.
+    """
     if value.type is None:
         return f"CAST(NULL AS {engine.type_name(wanted)})"
     if not castable(value.type, wanted):
         return None
-    return _Cast(engine, notes).cast(value.sql, value.type, wanted)
+    before = _Cast(engine.before, Notes()).cast(value.sql, value.type, wanted)
+    text = _Cast(engine, notes).cast(value.sql, value.type, wanted)
+    notes.changed |= before != text
+    return before if released else text
 
 
 class _Cast:
@@ -82,6 +90,7 @@ class _Cast:
         """Text; the cast is one that there is."""
         if given == wanted:
             return sql
+        self._notes.functions |= dict.fromkeys(self._engine.calls(given, wanted))
         if wanted == STRING:
             return self._text(sql, given)
         if given.base in _NESTED:
@@ -91,7 +100,9 @@ class _Cast:
         return self._engine.convert(sql, given, wanted)
 
     def _each(self) -> tuple[_Cast, str]:
-        return _Cast(self._engine, self._notes, self._depth + 1), f"e{self._depth}"
+        return _Cast(
+            self._engine, self._notes, self._depth + 1
+        ), f"{_prefix(self._engine)}e{self._depth}"
 
     def _nested(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         inner, name = self._each()
@@ -149,7 +160,6 @@ class _Cast:
             return _around("{", engine.join(pairs, ", "), "}", engine)
         if given.base is Base.STRUCT:
             return self._struct_text(sql, given)
-        self._notes.functions |= dict.fromkeys(engine.text_calls(given))
         return engine.text(sql, given)
 
     def shown(self, sql: str, given: SqlType) -> str:
@@ -166,8 +176,13 @@ class _Cast:
             )
             for f in given.fields
         ]
-        text = _around("Struct{", engine.join(engine.array(fields), ","), "}", engine)
+        text = _around("Struct{", engine.join_present(fields, ","), "}", engine)
         return f"CASE WHEN {sql} IS NOT NULL THEN {text} END"
+
+
+def _prefix(engine: Engine) -> str:
+    """The beginning of a lambda's parameter: DuckDB takes a column of the same name instead."""
+    return "" if engine is engine.before else "__"
 
 
 def _around(before: str, sql: str, after: str, engine: Engine) -> str:

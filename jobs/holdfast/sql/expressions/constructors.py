@@ -64,6 +64,9 @@ class Constructors:
         engine = self._translator.engine
         texts = [self._present(k) for k in keys]
         text = engine.map(texts, [v.sql for v in values])
+        before = engine.before.map(texts, [v.sql for v in values])
+        self._translator.notes.changed |= before != text
+        text = before if self._translator.released else text
         return Typed(SqlType(Base.MAP, element=element, key=key), text)
 
     def _present(self, key: Typed) -> str:

@@ -26,6 +26,8 @@ _DATE, _TIME = "'0000-01-01'", "'00:00:00.000'"
 _ALWAYS = (Base.DOUBLE, Base.DATE, Base.TIMESTAMP)  # casts to these cannot fail
 _BLANK = " \t\r\n"
 _DOUBLE_TEXT = sql_name("DOUBLE_TEXT", STRING, [DOUBLE])
+_UNBASE64 = sql_name("UNBASE64", SqlType(Base.BYTES), [STRING])
+_DAY_US = 86_400_000_000
 _PLAIN_SCALE = 6  # decimals of a larger one are printed with an exponent by Spark
 
 
@@ -33,6 +35,11 @@ class Engine(ABC):
     """One SQL dialect.  Every method takes and gives text that is safe as an operand."""
 
     name: str
+
+    @property
+    def before(self) -> Engine:
+        """The engine with the texts of the first release, for fingerprints."""
+        return self
 
     @abstractmethod
     def quote(self, name: str) -> str:
@@ -66,6 +73,17 @@ class Engine(ABC):
     @abstractmethod
     def modulo(self, left: str, right: str) -> str:
         """The remainder, with the sign of `left`.  By zero it is NULL."""
+
+    def wrapped(self, operator: str, left: str, right: str, result: SqlType) -> str:
+        """+ - * / % of whole numbers; what is too large wraps around, as in Java."""
+        if operator in "/%":
+            made = self.divide(left, right, whole=True) if operator == "/" else None
+            return made or self.modulo(left, right)
+        return f"({left} {operator} {right})"
+
+    def negated(self, number: str, sql_type: SqlType) -> str:
+        """A number with the other sign."""
+        return f"(- {number})"
 
     @abstractmethod
     def divide_doubles(self, left: str, right: str) -> str:
@@ -119,6 +137,14 @@ class Engine(ABC):
     def join(self, array: str, separator: str) -> str:
         """The texts of an array as one; what is NULL is left out."""
 
+    def join_present(self, texts: Sequence[str], separator: str) -> str:
+        """Texts as one; what is NULL is left out, and it is empty if all are."""
+        return self.join(self.array(texts), separator)
+
+    @abstractmethod
+    def header(self, headers: str, key: str) -> str:
+        """The value of the last header with a key, NULL without one."""
+
     @abstractmethod
     def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         """A cast between numbers or between times."""
@@ -127,8 +153,8 @@ class Engine(ABC):
     def text(self, sql: str, given: SqlType) -> str:
         """A value without parts as text, the way Java prints it."""
 
-    def text_calls(self, given: SqlType) -> tuple[str, ...]:
-        """The Python functions that `text` calls for values of a type."""
+    def calls(self, given: SqlType, wanted: SqlType) -> tuple[str, ...]:
+        """The Python functions that a cast between two types calls."""
         return ()
 
     @abstractmethod
@@ -244,6 +270,9 @@ class _Spark(Engine):
         unsure = [f"{k} IS NOT NULL" for k in keys if not k.startswith("'")]
         return f"CASE WHEN {' AND '.join(unsure)} THEN {made} END" if unsure else made
 
+    def header(self, headers: str, key: str) -> str:
+        return f"try_element_at(filter({headers}, h -> h.`KEY` = {key}), -1).`VALUE`"
+
     def struct(self, names: Sequence[str], values: Sequence[str]) -> str:
         pairs = (f"{self.string(n)}, {v}" for n, v in zip(names, values, strict=True))
         return f"named_struct({', '.join(pairs)})"
@@ -291,7 +320,9 @@ class _Spark(Engine):
         return f"CAST(concat({', '.join(parts)}) AS TIMESTAMP)"
 
 
-class _DuckDb(Engine):
+class _FirstDuckDb(Engine):
+    """DuckDB's texts of the first release."""
+
     name = "DuckDB"
 
     def zoneless(self, sql: str, sql_type: SqlType) -> str:
@@ -391,8 +422,12 @@ class _DuckDb(Engine):
             return f"{_DOUBLE_TEXT}({sql})"
         return f"CAST({sql} AS VARCHAR)"
 
-    def text_calls(self, given: SqlType) -> tuple[str, ...]:
-        return (_DOUBLE_TEXT,) if given == DOUBLE else ()
+    def calls(self, given: SqlType, wanted: SqlType) -> tuple[str, ...]:
+        return (_DOUBLE_TEXT,) if given == DOUBLE and wanted == STRING else ()
+
+    def header(self, headers: str, key: str) -> str:
+        kept = f"list_filter({headers}, lambda __h: __h.KEY = {key})"
+        return f"struct_extract(list_extract({kept}, -1), 'VALUE')"
 
     def read(self, text: str, wanted: SqlType) -> str:
         if wanted.base is Base.DATE:
@@ -408,10 +443,82 @@ class _DuckDb(Engine):
         return f"make_timestamp(epoch_us(TRY_CAST(({' || '.join(parts)}) AS TIMESTAMPTZ)))"
 
 
+class _DuckDb(_FirstDuckDb):
+    """DuckDB's texts of today: at the bounds of types, too, they give what Spark gives."""
+
+    @property
+    def before(self) -> Engine:
+        return _FIRST_DUCKDB
+
+    def wrapped(self, operator: str, left: str, right: str, result: SqlType) -> str:
+        # Only the least number by -1 is too large, but DuckDB fails for its remainder, too.
+        if operator in "/%" and right.strip("(-)").isdigit() and right.strip("()") not in "-10":
+            return super().wrapped(operator, left, right, result)
+        divisor = f"nullif({right}, 0)" if operator in "/%" else right
+        symbol = "//" if operator == "/" else operator
+        return _wrapped(f"({_wide(left, result)} {symbol} {divisor})", result)
+
+    def negated(self, number: str, sql_type: SqlType) -> str:
+        if sql_type.base not in _WHOLE:
+            return super().negated(number, sql_type)
+        return _wrapped(f"(- {_wide(number, sql_type)})", sql_type)
+
+    def divide_doubles(self, left: str, right: str) -> str:
+        return f"({left} / ({right} + CAST(0 AS DOUBLE)))"  # the sign of a zero does not count
+
+    def map(self, keys: Sequence[str], values: Sequence[str]) -> str:
+        certain = [k for k in keys if k.startswith("'") or k.strip("(-)").isdigit()]
+        if len(set(certain)) == len(keys):
+            return super().map(keys, values)
+        # The last value of a repeated key counts.
+        entries = (super(_DuckDb, self).map([k], [v]) for k, v in zip(keys, values, strict=True))
+        made = next(iter(entries)) if len(keys) == 1 else f"map_concat({', '.join(entries)})"
+        present = " AND ".join(f"{k} IS NOT NULL" for k in keys)
+        return f"CASE WHEN {present} THEN {made} END"
+
+    def join_present(self, texts: Sequence[str], separator: str) -> str:
+        return f"coalesce({super().join_present(texts, separator)}, '')"
+
+    def from_base64(self, text: str) -> str:
+        return f"{_UNBASE64}({self.trim(text)})"
+
+    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
+        calls = self.calls(given, wanted)
+        if calls:
+            return f"{calls[0]}({sql})"
+        if given.base is Base.DECIMAL and wanted.base in _WHOLE:
+            return _wrapped(f"CAST(trunc({sql}) AS HUGEINT)", wanted)
+        if given.base is Base.TIMESTAMP and wanted.base is Base.TIME:
+            day = f"((epoch_us({sql}) % {_DAY_US}) + {_DAY_US}) % {_DAY_US}"
+            return f"CAST({day} // 1000 AS INTEGER)"
+        return super().convert(sql, given, wanted)
+
+    def calls(self, given: SqlType, wanted: SqlType) -> tuple[str, ...]:
+        if given == DOUBLE and wanted.base in _WHOLE:
+            return (sql_name("WHOLE", wanted, [DOUBLE]),)
+        if given == DOUBLE and wanted.base is Base.DECIMAL:
+            return (sql_name("DECIMAL_OF", wanted, [DOUBLE]),)
+        if given == STRING and wanted.base is Base.BYTES:
+            return (_UNBASE64,)
+        return super().calls(given, wanted)
+
+
+def _wide(number: str, sql_type: SqlType) -> str:
+    """A whole number in a type that holds products."""
+    return f"CAST({number} AS {'BIGINT' if sql_type.base is Base.INTEGER else 'HUGEINT'})"
+
+
+def _wrapped(wide: str, sql_type: SqlType) -> str:
+    """The low bits of a number as an INTEGER or a BIGINT."""
+    half = 2**31 if sql_type.base is Base.INTEGER else 2**63
+    return f"CAST((({wide} + {half}) & {2 * half - 1}) - {half} AS {sql_type.base})"
+
+
 def _rest(pattern: str, text: str) -> str:
     """The rest of a shortened date or time: the beginning of the year or the day."""
     return f"substring({pattern}, length({text}) + 1)"
 
 
 SPARK: Engine = _Spark()
+_FIRST_DUCKDB: Engine = _FirstDuckDb()
 DUCKDB: Engine = _DuckDb()

@@ -190,7 +190,7 @@ class Translator:
         """`typed` as `wanted` (None leaves it as it is)."""
         if wanted is None or typed.type == wanted:
             return typed
-        text = cast_sql(self.engine, typed, wanted, self.notes)
+        text = cast_sql(self.engine, typed, wanted, self.notes, released=self.released)
         if text is None:
             raise self.script.invalid(start_of(node), explain_cast(typed.type, wanted))
         return Typed(wanted, text, constant=typed.constant)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, Overload, either, fill, fn, py, too_large
-from holdfast.types.schema import STRING, Base, Column, SqlType
+from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
 
 __all__ = ["COLLECTIONS", "joined"]
 
@@ -22,7 +22,7 @@ def _entries_type(given: Sequence[SqlType]) -> SqlType:
 def _entries(call: Call) -> str:
     map_, sort = call.args[0].sql, call.args[1].sql
     if call.engine is DUCKDB:
-        made = "lambda e: struct_pack(K := e.key, V := e.value)"
+        made = "lambda __e: struct_pack(K := __e.key, V := __e.value)"
         entries = f"list_transform(map_entries({map_}), {made})"
         ordered = f"list_sort({entries})"
     else:
@@ -123,6 +123,26 @@ def _unless_maps(template: str, name: str) -> Callable[[Call], str]:
     return rendering
 
 
+def _extreme(name: str) -> Callable[[Call], str]:
+    """ARRAY_MAX or ARRAY_MIN in DuckDB, which of 0.0 and -0.0 does not take the first."""
+
+    def rendering(call: Call) -> str:
+        if call.result == DOUBLE:
+            return py(f"ARRAY_{name}")(call)
+        if "MAP" in str(call.result):
+            return f"CAST(NULL AS {call.engine.type_name(call.result)})"
+        return f"list_{name.lower()}({call.args[0].sql})"
+
+    return rendering
+
+
+# NULL, where an element that is not known might be in both.
+_OVERLAP = (
+    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN list_has_any({0}, {1}) THEN true "
+    "WHEN len({0}) = 0 OR len({1}) = 0 THEN false "
+    "WHEN list_count({0}) = len({0}) AND list_count({1}) = len({1}) THEN false END"
+)
+
 COLLECTIONS: tuple[Overload, ...] = (
     fn(
         "ARRAY_CONCAT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>",
@@ -132,7 +152,7 @@ COLLECTIONS: tuple[Overload, ...] = (
     fn(
         "ARRAY_CONTAINS(ARRAY<T>, T) -> BOOLEAN",
         _unless_maps("coalesce(exists({0}, e -> e <=> {1}), false)", "ARRAY_CONTAINS"),
-        "coalesce(len(list_filter({0}, lambda e: e IS NOT DISTINCT FROM {1})) > 0, false)",
+        "coalesce(len(list_filter({0}, lambda __e: __e IS NOT DISTINCT FROM {1})) > 0, false)",
     ),
     *(
         fn(f"{name}({params}) -> ARRAY<T>", _unless_maps(name.lower() + "({*})", name), py(name))
@@ -150,12 +170,12 @@ COLLECTIONS: tuple[Overload, ...] = (
         "array_size({0})",
         "CAST(len({0}) AS INTEGER)",
     ),
-    fn("ARRAY_MAX(ARRAY<T>) -> T", _ordered("array_max({0})"), "list_max({0})"),
-    fn("ARRAY_MIN(ARRAY<T>) -> T", _ordered("array_min({0})"), "list_min({0})"),
+    fn("ARRAY_MAX(ARRAY<T>) -> T", _ordered("array_max({0})"), _extreme("MAX")),
+    fn("ARRAY_MIN(ARRAY<T>) -> T", _ordered("array_min({0})"), _extreme("MIN")),
     fn(
         "ARRAY_REMOVE(ARRAY<T>, T) -> ARRAY<T>",
         _unless_maps("filter({0}, e -> NOT (e <=> {1}))", "ARRAY_REMOVE"),
-        "list_filter({0}, lambda e: e IS DISTINCT FROM {1})",
+        "list_filter({0}, lambda __e: __e IS DISTINCT FROM {1})",
     ),
     fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _ordered(_sort), _sort),
     fn("ARRAY_SORT(ARRAY<T>, STRING) -> ARRAY<T>", _ordered(_sort), _sort),
@@ -163,8 +183,7 @@ COLLECTIONS: tuple[Overload, ...] = (
         "AS_MAP(ARRAY<STRING>, ARRAY<T>) -> MAP<T>",
         "CASE WHEN {1} IS NOT NULL AND NOT exists({0}, e -> e IS NULL) "
         "THEN map_from_arrays({0}, transform({0}, (e, i) -> try_element_at({1}, i + 1))) END",
-        "CASE WHEN {1} IS NOT NULL THEN map({0}, list_resize(list_slice({1}, 1, len({0})), "
-        "len({0}))) END",
+        py("AS_MAP"),
     ),
     fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<STRUCT>", _entries, _entries, _entries_type),
     fn("GENERATE_SERIES(INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),
@@ -184,7 +203,22 @@ COLLECTIONS: tuple[Overload, ...] = (
         f"CASE WHEN {_INSIDE} THEN list_slice({{0}}, {_FROM}, {_TO}) END".replace("size(", "len("),
     ),
     # Spark's own, by its names.
-    fn("ARRAY_POSITION(ARRAY<T>, T) -> BIGINT", _ordered("array_position({0}, {1})")),
-    fn("ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>) -> BOOLEAN", _ordered("arrays_overlap({0}, {1})")),
-    fn("FLATTEN(ARRAY<ARRAY<T>>) -> ARRAY<T>", "flatten({0})", "flatten({0})"),
+    fn(
+        "ARRAY_POSITION(ARRAY<T>, T) -> BIGINT",
+        _ordered("array_position({0}, {1})"),
+        _ordered(
+            "CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL "
+            "THEN CAST(coalesce(list_position({0}, {1}), 0) AS BIGINT) END"
+        ),
+    ),
+    fn(
+        "ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>) -> BOOLEAN",
+        _ordered("arrays_overlap({0}, {1})"),
+        _ordered(_OVERLAP),
+    ),
+    fn(
+        "FLATTEN(ARRAY<ARRAY<T>>) -> ARRAY<T>",
+        "flatten({0})",
+        "CASE WHEN list_count({0}) = len({0}) THEN flatten({0}) END",
+    ),
 )

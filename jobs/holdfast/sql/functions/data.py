@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from holdfast.sql.functions.signatures import Call, Overload, either, fn, py
+from holdfast.sql.expressions.engines import DUCKDB
+from holdfast.sql.functions.signatures import Call, Overload, either, fn, is_whole, py, whole
 
 __all__ = ["DATA"]
 
@@ -29,10 +31,42 @@ def _encoding(templates: dict[str, str]) -> Callable[[Call], str | None]:
     return rendering
 
 
+def _base64(call: Call) -> str | None:
+    """TO_BYTES in DuckDB from the literal 'base64', as lenient as Spark; else None."""
+    if str(call.constant(1) or "").lower() != "base64":
+        return None
+    return py("UNBASE64")(replace(call, args=call.args[:1]))
+
+
 def _python(signature: str) -> Overload:
     """A function that is Python's in both engines, by its own name."""
     name = signature.partition("(")[0]
     return fn(signature, py(name), py(name))
+
+
+def _substr(call: Call) -> str | None:
+    """SUBSTR from a literal place that is not counted from the end; else None."""
+    place = call.constant(1)
+    if not isinstance(place, int) or place < 0:
+        return None
+    text, start = call.args[0].sql, max(place, 1)
+    if len(call.args) == 2:
+        return f"substring({text}, {start})"
+    length = call.args[2].sql
+    return f"substring({text}, {start}, {length} - CASE WHEN {length} < 0 THEN {length} ELSE 0 END)"
+
+
+def _beginning(name: str) -> str:
+    return f"{name}({{0}}, CASE WHEN {{1}} < 0 THEN 0 ELSE {{1}} END)"
+
+
+def _modulo(call: Call) -> str:
+    left, right = (a.sql for a in call.args)
+    return (
+        DUCKDB.wrapped("%", left, right, call.result)
+        if is_whole(call)
+        else (DUCKDB.modulo(left, right))
+    )
 
 
 _NUMBER = "CASE WHEN length({0}) = %d THEN CAST(conv(hex({0}), 16, -10) AS %s) END"
@@ -84,7 +118,7 @@ _BYTES: tuple[Overload, ...] = (
     fn(
         "TO_BYTES(STRING, STRING) -> BYTES",
         either(_encoding(_TO_BYTES), py("TO_BYTES")),
-        py("TO_BYTES"),
+        either(_base64, py("TO_BYTES")),
     ),
     fn(
         "FROM_BYTES(BYTES, STRING) -> STRING",
@@ -100,20 +134,20 @@ _BYTES: tuple[Overload, ...] = (
     _python("DOUBLE_FROM_BYTES(BYTES, STRING) -> DOUBLE"),
     fn("MD5(STRING) -> STRING", "md5({0})", "md5({0})"),
     fn("SHA1(STRING) -> STRING", "sha1({0})", "sha1({0})"),
-    fn("SHA2(STRING, INTEGER) -> STRING", "sha2({0}, {1})"),
-    fn("CRC32(STRING) -> BIGINT", "crc32({0})"),
-    fn("XXHASH64(STRING) -> BIGINT", "xxhash64({0})"),
+    fn("SHA2(STRING, INTEGER) -> STRING", "sha2({0}, {1})", py("SHA2")),
+    fn("CRC32(STRING) -> BIGINT", "crc32({0})", py("CRC32")),
+    fn("XXHASH64(STRING) -> BIGINT", "xxhash64({0})", py("XXHASH64")),
 )
 
 _SPARK: tuple[Overload, ...] = (
     *(
-        fn(f"{name}(STRING) -> STRING", f"{name.lower()}({{0}})", f"{duck}({{0}})")
+        fn(f"{name}(STRING) -> STRING", f"{name.lower()}({{0}})", duck)
         for name, duck in (
-            ("UPPER", "upper"),
-            ("LOWER", "lower"),
-            ("LTRIM", "ltrim"),
-            ("RTRIM", "rtrim"),
-            ("REVERSE", "reverse"),
+            ("UPPER", py("UPPER")),
+            ("LOWER", py("LOWER")),
+            ("LTRIM", "ltrim({0}, ' ')"),
+            ("RTRIM", "rtrim({0}, ' ')"),
+            ("REVERSE", py("REVERSE")),
         )
     ),
     *(
@@ -128,29 +162,41 @@ _SPARK: tuple[Overload, ...] = (
             ("CONTAINS", "contains"),
         )
     ),
-    fn("LEFT(STRING, INTEGER) -> STRING", "left({0}, {1})", "left({0}, greatest({1}, 0))"),
-    fn("RIGHT(STRING, INTEGER) -> STRING", "right({0}, {1})", "right({0}, greatest({1}, 0))"),
+    fn("LEFT(STRING, INTEGER) -> STRING", "left({0}, {1})", _beginning("left")),
+    fn("RIGHT(STRING, INTEGER) -> STRING", "right({0}, {1})", _beginning("right")),
     fn("TRANSLATE(STRING, STRING, STRING) -> STRING", "translate({*})", "translate({*})"),
-    fn("SUBSTR(STRING, INTEGER) -> STRING", "substring({0}, {1})"),
-    fn("SUBSTR(STRING, INTEGER, INTEGER) -> STRING", "substring({0}, {1}, {2})"),
-    fn("SUBSTRING_INDEX(STRING, STRING, INTEGER) -> STRING", "substring_index({*})"),
+    fn("SUBSTR(STRING, INTEGER) -> STRING", "substring({0}, {1})", either(_substr, py("SUBSTR"))),
+    fn(
+        "SUBSTR(STRING, INTEGER, INTEGER) -> STRING",
+        "substring({0}, {1}, {2})",
+        either(_substr, py("SUBSTR")),
+    ),
+    fn(
+        "SUBSTRING_INDEX(STRING, STRING, INTEGER) -> STRING",
+        "substring_index({*})",
+        py("SUBSTRING_INDEX"),
+    ),
     fn("ASCII(STRING) -> INTEGER", "ascii({0})", "ascii({0})"),
-    fn("SOUNDEX(STRING) -> STRING", "soundex({0})"),
-    fn("LEVENSHTEIN(STRING, STRING) -> INTEGER", "levenshtein({0}, {1})"),
+    fn("SOUNDEX(STRING) -> STRING", "soundex({0})", py("SOUNDEX")),
+    fn(
+        "LEVENSHTEIN(STRING, STRING) -> INTEGER",
+        "levenshtein({0}, {1})",
+        py("LEVENSHTEIN"),
+    ),
     fn("BASE64(BYTES) -> STRING", "base64({0})", "to_base64({0})"),
-    fn("UNBASE64(STRING) -> BYTES", "try_to_binary({0}, 'base64')"),
-    fn("HEX(BIGINT) -> STRING", "hex({0})"),
+    fn("UNBASE64(STRING) -> BYTES", "try_to_binary({0}, 'base64')", py("UNBASE64")),
+    fn("HEX(BIGINT) -> STRING", "hex({0})", "hex({0})"),
     fn("HEX(STRING) -> STRING", "hex({0})", "hex({0})"),
     fn("UNHEX(STRING) -> BYTES", "unhex({0})", "unhex({0})"),
-    fn("PARSE_URL(STRING, STRING) -> STRING", "try_parse_url({0}, {1})"),
+    fn("PARSE_URL(STRING, STRING) -> STRING", "try_parse_url({0}, {1})", py("PARSE_URL")),
     fn("LOG2(DOUBLE) -> DOUBLE", "log2({0})", "CASE WHEN {0} > 0 THEN log2({0}) END"),
     fn("LOG10(DOUBLE) -> DOUBLE", "log10({0})", "CASE WHEN {0} > 0 THEN log10({0}) END"),
-    fn("POW(DOUBLE, DOUBLE) -> DOUBLE", "power({0}, {1})", "power({0}, {1})"),
-    fn("CEILING(DOUBLE) -> BIGINT", "ceil({0})", "CAST(ceil({0}) AS BIGINT)"),
-    fn("MOD(N, N) -> N", "({0} % {1})", "({0} % nullif({1}, 0))"),
-    fn("PMOD(BIGINT, BIGINT) -> BIGINT", "pmod({0}, {1})"),
-    fn("HYPOT(DOUBLE, DOUBLE) -> DOUBLE", "hypot({0}, {1})"),
-    fn("ISNAN(DOUBLE) -> BOOLEAN", "isnan({0})"),
+    fn("POW(DOUBLE, DOUBLE) -> DOUBLE", "power({0}, {1})", py("POWER")),
+    fn("CEILING(DOUBLE) -> BIGINT", "ceil({0})", whole("ceil({0})")),
+    fn("MOD(N, N) -> N", "({0} % {1})", _modulo),
+    fn("PMOD(BIGINT, BIGINT) -> BIGINT", "pmod({0}, {1})", py("PMOD")),
+    fn("HYPOT(DOUBLE, DOUBLE) -> DOUBLE", "hypot({0}, {1})", py("HYPOT")),
+    fn("ISNAN(DOUBLE) -> BOOLEAN", "isnan({0})", "coalesce(isnan({0}), false)"),
     fn("NVL(T, T) -> T", "coalesce({0}, {1})", "coalesce({0}, {1})"),
     fn(
         "IF(BOOLEAN, T, T) -> T",

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.type_rules import common_type
-from holdfast.sql.functions.signatures import Call, Overload, anew, either, fn, py
-from holdfast.types.schema import Base, SqlType
+from holdfast.sql.functions.signatures import (
+    Call,
+    Overload,
+    anew,
+    either,
+    fill,
+    fn,
+    is_whole,
+    py,
+    whole,
+)
+from holdfast.types.schema import DOUBLE, Base, SqlType
 
 __all__ = ["NUMERIC"]
 
@@ -73,7 +83,6 @@ _KM = _DISTANCE.replace("{radius}", "6371")
 _IN_UNITS = _DISTANCE.replace("{radius}", f"({_RADIUS})")
 
 _NAN = "CAST('NaN' AS DOUBLE)"
-_INFINITY = "CAST('Infinity' AS DOUBLE)"
 _LN = (
     "(CASE WHEN {x} > 0 THEN ln({x}) WHEN {x} = 0 THEN CAST('-Infinity' AS DOUBLE) "
     f"WHEN {{x}} IS NOT NULL THEN {_NAN} END)"
@@ -87,7 +96,7 @@ _LOG = (
 _GUARDED = {
     "ACOS": f"CASE WHEN abs({{0}}) > 1 THEN {_NAN} ELSE acos({{0}}) END",
     "ASIN": f"CASE WHEN abs({{0}}) > 1 THEN {_NAN} ELSE asin({{0}}) END",
-    "COT": f"CASE WHEN {{0}} = 0 THEN {_INFINITY} ELSE cot({{0}}) END",
+    "COT": "CASE WHEN {0} = 0 THEN CAST(1 AS DOUBLE) / {0} ELSE cot({0}) END",
     "SQRT": f"CASE WHEN {{0}} < 0 THEN {_NAN} ELSE sqrt({{0}}) END",
 }
 
@@ -100,6 +109,28 @@ def _widest(given: Sequence[SqlType]) -> SqlType:
     return common_type([*given, SqlType(Base.DECIMAL, precision=1)]) or given[0]
 
 
+def _abs(call: Call) -> str:
+    text = call.args[0].sql
+    if not is_whole(call):
+        return f"abs({text})"
+    # The least number is its own magnitude, as in Java.
+    negative = DUCKDB.negated(text, call.result)
+    return f"CASE WHEN {text} < 0 THEN {negative} ELSE {text} END"
+
+
+def _to_whole(name: str) -> Callable[[Call], str]:
+    """CEIL or FLOOR in DuckDB; of a DOUBLE by way of BIGINT, as in Spark."""
+
+    def rendering(call: Call) -> str:
+        if is_whole(call):
+            return call.args[0].sql
+        if call.result == DOUBLE:
+            return f"CAST({whole(f'{name}({{0}})')(call)} AS DOUBLE)"
+        return fill(f"CAST({name}({{0}}) AS {{r}})", call)
+
+    return rendering
+
+
 def _extreme(call: Call) -> str:
     """GREATEST or LEAST; Spark wants two arguments at least."""
     args = [a.sql for a in call.args]
@@ -107,7 +138,7 @@ def _extreme(call: Call) -> str:
 
 
 NUMERIC: tuple[Overload, ...] = (
-    fn("ABS(N) -> N", "abs({0})", "abs({0})"),
+    fn("ABS(N) -> N", "abs({0})", _abs),
     *(
         fn(
             f"{name}(DOUBLE) -> DOUBLE",
@@ -116,9 +147,9 @@ NUMERIC: tuple[Overload, ...] = (
         )
         for name in _DOUBLE_TO_DOUBLE
     ),
-    fn("ATAN2(DOUBLE, DOUBLE) -> DOUBLE", "atan2({0}, {1})", "atan2({0}, {1})"),
-    fn("CEIL(N) -> N", "CAST(ceil({0}) AS {r})", "CAST(ceil({0}) AS {r})"),
-    fn("FLOOR(N) -> N", "CAST(floor({0}) AS {r})", "CAST(floor({0}) AS {r})"),
+    fn("ATAN2(DOUBLE, DOUBLE) -> DOUBLE", "atan2({0}, {1})", "atan2({0} + 0, {1} + 0)"),
+    fn("CEIL(N) -> N", "CAST(ceil({0}) AS {r})", _to_whole("ceil")),
+    fn("FLOOR(N) -> N", "CAST(floor({0}) AS {r})", _to_whole("floor")),
     fn("GEO_DISTANCE(DOUBLE, DOUBLE, DOUBLE, DOUBLE) -> DOUBLE", _KM, _KM),
     fn(
         "GEO_DISTANCE(DOUBLE, DOUBLE, DOUBLE, DOUBLE, STRING) -> DOUBLE",
@@ -153,7 +184,7 @@ NUMERIC: tuple[Overload, ...] = (
     fn(
         "ROUND(DOUBLE) -> BIGINT",
         "CAST(floor({0} + 0.5D) AS BIGINT)",
-        "CAST(floor({0} + CAST(0.5 AS DOUBLE)) AS BIGINT)",
+        whole("floor({0} + CAST(0.5 AS DOUBLE))"),
     ),
     fn(
         "ROUND(DECIMAL, INTEGER) -> DECIMAL",
@@ -168,7 +199,7 @@ NUMERIC: tuple[Overload, ...] = (
     ),
     fn("SIGN(DOUBLE) -> INTEGER", "CAST(sign({0}) AS INT)", "CAST(sign({0}) AS INTEGER)"),
     fn("TRUNC(BIGINT) -> BIGINT", "{0}", "{0}"),
-    fn("TRUNC(DOUBLE) -> BIGINT", "CAST({0} AS BIGINT)", "CAST(trunc({0}) AS BIGINT)"),
+    fn("TRUNC(DOUBLE) -> BIGINT", "CAST({0} AS BIGINT)", whole("{0}")),
     fn("TRUNC(DECIMAL) -> DECIMAL", _trunc_whole, _trunc_whole, _rounded_decimal),
     fn("TRUNC(DECIMAL, INTEGER) -> DECIMAL", py("TRUNC"), py("TRUNC"), _same),
     fn(

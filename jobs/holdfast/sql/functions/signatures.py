@@ -18,7 +18,7 @@ from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
-from holdfast.types.schema import BIGINT, STRING, Base, SqlType
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, SqlType
 
 __all__ = [
     "UNITS",
@@ -32,9 +32,11 @@ __all__ = [
     "either",
     "fn",
     "in_duckdb",
+    "is_whole",
     "py",
     "render",
     "too_large",
+    "whole",
 ]
 
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
@@ -277,6 +279,21 @@ def py(name: str) -> Callable[[Call], str]:
         return _python(name, call)
 
     return rendering
+
+
+def whole(template: str) -> Callable[[Call], str]:
+    """DuckDB's rendering of a DOUBLE that becomes a BIGINT as in Java: NaN is 0."""
+
+    def rendering(call: Call) -> str:
+        double = Typed(DOUBLE, fill(template, call))
+        return py("WHOLE")(replace(call, args=(double,), result=BIGINT))
+
+    return rendering
+
+
+def is_whole(call: Call) -> bool:
+    """Whether the result is an INTEGER or a BIGINT."""
+    return call.result in (INTEGER, BIGINT)
 
 
 def too_large(call: Call, size: str, most: int) -> str:

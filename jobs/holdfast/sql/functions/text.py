@@ -237,7 +237,7 @@ TEXT: tuple[Overload, ...] = (
     ),
     fn("INSTR(STRING, STRING, INTEGER) -> INTEGER", either(_instr_from, py("INSTR")), py("INSTR")),
     fn("INSTR(STRING, STRING, INTEGER, INTEGER) -> INTEGER", py("INSTR"), py("INSTR")),
-    fn("LCASE(STRING) -> STRING", "lower({0})", "lower({0})"),
+    fn("LCASE(STRING) -> STRING", "lower({0})", py("LOWER")),
     fn("LEN(STRING) -> INTEGER", "length({0})", "CAST(length({0}) AS INTEGER)"),
     fn("LEN(BYTES) -> INTEGER", "length({0})", "CAST(octet_length({0}) AS INTEGER)"),
     fn("LPAD(BYTES, INTEGER, BYTES) -> BYTES", py("BYTES_LPAD"), py("BYTES_LPAD")),
@@ -276,7 +276,7 @@ TEXT: tuple[Overload, ...] = (
     fn("SUBSTRING(BYTES, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
     fn("SUBSTRING(BYTES, INTEGER, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
     fn("TRIM(STRING) -> STRING", _trim, _trim),
-    fn("UCASE(STRING) -> STRING", "upper({0})", "upper({0})"),
+    fn("UCASE(STRING) -> STRING", "upper({0})", py("UPPER")),
     fn("UUID() -> STRING", "uuid()", anew("UUID_ANEW"), deterministic=False),
     fn("UUID(BYTES) -> STRING", py("UUID"), py("UUID")),
 )

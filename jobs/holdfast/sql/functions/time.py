@@ -221,6 +221,9 @@ def _days(template: str) -> Rendering:
     return rendering
 
 
+_YEARS_1_TO_9999 = f"CASE WHEN {{0}} BETWEEN {_MS_MIN} AND {_MS_MAX} THEN {{0}} END"
+
+
 def _millis(sql: str) -> str:
     """Milliseconds as Spark's TIMESTAMP: those of the years 1 to 9999, NULL outside."""
     return f"timestamp_millis(CASE WHEN {sql} BETWEEN {_MS_MIN} AND {_MS_MAX} THEN {sql} END)"
@@ -252,6 +255,8 @@ def _shifts(name: str, sign: str, type_name: str) -> Overload:
     return fn(f"{name}(UNIT, INTEGER, {type_name}) -> {type_name}", rendering, rendering)
 
 
+# epoch_ms() rounds towards zero.
+_EPOCH_MS = "(epoch_us({0}) - ((epoch_us({0}) % 1000) + 1000) % 1000) // 1000"
 _DAY_LETTERS = set("yuMLdDE")
 _CLOCK_LETTERS = set("HkKhmsSa")
 _DAY_DIGITS, _CLOCK_DIGITS = set("yMd"), set("HmsS")
@@ -279,9 +284,13 @@ TIME: tuple[Overload, ...] = (
     fn(
         "FROM_DAYS(INTEGER) -> DATE",
         _days("date_from_unix_date({n})"),
-        "(DATE '1970-01-01' + {0})",
+        _days("(DATE '1970-01-01' + {n})"),
     ),
-    fn("FROM_UNIXTIME(BIGINT) -> TIMESTAMP", _millis("{0}"), "make_timestamp_ms({0})"),
+    fn(
+        "FROM_UNIXTIME(BIGINT) -> TIMESTAMP",
+        _millis("{0}"),
+        f"make_timestamp_ms({_YEARS_1_TO_9999})",
+    ),
     fn("PARSE_DATE(STRING, STRING) -> DATE", py("PARSE_DATE"), py("PARSE_DATE")),
     _parses(
         "PARSE_TIME(STRING, STRING) -> TIME",
@@ -322,7 +331,7 @@ TIME: tuple[Overload, ...] = (
         "epoch_ms(now())",
         deterministic=False,
     ),
-    fn("UNIX_TIMESTAMP(TIMESTAMP) -> BIGINT", "unix_millis({0})", "epoch_ms({0})"),
+    fn("UNIX_TIMESTAMP(TIMESTAMP) -> BIGINT", "unix_millis({0})", _EPOCH_MS),
     # Spark's own, by its names.
     *(
         fn(f"{name}({kind}) -> INTEGER", f"{name.lower()}({{0}})", f"CAST({duck} AS INTEGER)")
@@ -340,6 +349,6 @@ TIME: tuple[Overload, ...] = (
         "CAST(date_diff('day', {1}, {0}) AS INTEGER)",
     ),
     fn("LAST_DAY(DATE) -> DATE", "last_day({0})", "last_day({0})"),
-    fn("DATE_ADD(DATE, INTEGER) -> DATE", _days("date_add({0}, {n})"), "({0} + {1})"),
-    fn("DATE_SUB(DATE, INTEGER) -> DATE", _days("date_sub({0}, {n})"), "({0} - {1})"),
+    fn("DATE_ADD(DATE, INTEGER) -> DATE", _days("date_add({0}, {n})"), _days("({0} + {n})")),
+    fn("DATE_SUB(DATE, INTEGER) -> DATE", _days("date_sub({0}, {n})"), _days("({0} - {n})")),
 )

@@ -21,7 +21,7 @@ from holdfast.sql.parse.script import resolve_identifier
 from holdfast.sql.plan.aggregate import evaluated
 from holdfast.sql.plan.projection import plain_column
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Box, Domain, Point
-from holdfast.tasks.evaluate.outputs import evaluate
+from holdfast.tasks.evaluate.outputs import evaluate_text
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 
 __all__ = ["bounds_of"]
@@ -131,7 +131,9 @@ def _value(rows: Translator, typed: Typed, wanted: SqlType, node: exp.Expr) -> A
     value = rows.made(lambda each: each.coerce(typed, wanted, node))
     assert value is not None
     one_row = {"x": pa.array([0])}
-    return evaluate(evaluated(value), one_row).cast(wanted.arrow())[0].as_py()
+    # What the typed part calls was noted elsewhere.
+    made = evaluate_text(evaluated(value).sql, wanted, one_row)
+    return made.cast(wanted.arrow())[0].as_py()
 
 
 def _bounds(name: str, domain: Domain) -> Bounds:

@@ -39,12 +39,15 @@ class PythonFunction:
     Attributes:
         body: computes the result from a row's values; with `typed` its first argument is `Types`.
         nulls: whether it takes NULL arguments; otherwise one NULL gives NULL without a call.
+        columns: computes the same for whole columns, from `Types` and Arrow arrays; None: it
+            cannot for these values.
     """
 
     name: str
     body: Callable[..., Any]
     nulls: bool = False
     typed: bool = False
+    columns: Callable[..., pa.Array | None] | None = None
 
 
 def evaluate(function: PythonFunction, types: Types, columns: Sequence[pa.Array]) -> pa.Array:
@@ -52,6 +55,9 @@ def evaluate(function: PythonFunction, types: Types, columns: Sequence[pa.Array]
 
     The result is of `types.result`'s Arrow type.
     """
+    at_once = None if function.columns is None else function.columns(types, *columns)
+    if at_once is not None:
+        return at_once
     values = [_incoming(c, t) for c, t in zip(columns, types.args, strict=True)]
     before = (types,) if function.typed else ()
     results = [_row(function, before, row) for row in zip(*values, strict=True)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 from holdfast.tasks.evaluate.java_doubles import java_double
@@ -21,7 +23,7 @@ def _key(value: Any) -> Any:
         return ("[", *map(_key, value))
     if isinstance(value, dict):
         return ("{", frozenset((k, _key(v)) for k, v in value.items()))
-    return type(value).__name__, value
+    return type(value).__name__, "NaN" if value != value else value  # noqa: PLR0124 - a NaN
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -111,6 +113,37 @@ def _java_hash(text: str) -> int:
     return code ^ code >> 16
 
 
+def _first_extreme(beats: Callable[[float, float], bool]) -> Callable[[list[Any]], float | None]:
+    """The greatest or least DOUBLE, the first of equal ones; NaN is the greatest."""
+
+    def extreme(values: list[Any]) -> float | None:
+        found: float | None = None
+        for value in values:
+            if value is not None and (found is None or beats(value, found)):
+                found = value
+        return found
+
+    return extreme
+
+
+def _is_more(a: float, b: float) -> bool:
+    return a > b or (math.isnan(a) and not math.isnan(b))
+
+
+def _as_map(keys: list[str], values: list[Any]) -> dict[str, Any] | None:
+    """A key's last value counts; keys without one have NULL."""
+    if None in keys:
+        return None
+    return dict(zip_longest(keys, values[: len(keys)]))
+
+
+def _map_of(entries: list[dict[str, Any]]) -> dict[Any, Any]:
+    made = {entry["K"]: entry["V"] for entry in entries}
+    if None in made:
+        raise ValueError("a map has no NULL key")
+    return made
+
+
 def _contains(values: list[Any] | None, value: Any) -> bool:
     return values is not None and _key(value) in {_key(v) for v in values}
 
@@ -120,16 +153,20 @@ def _remove(values: list[Any] | None, value: Any) -> list[Any] | None:
 
 
 COLLECTIONS = (
+    PythonFunction("AS_MAP", _as_map),
     PythonFunction("ARRAY_CONTAINS", _contains, nulls=True),
     PythonFunction("ARRAY_DISTINCT", _distinct),
     PythonFunction("ARRAY_EXCEPT", _except),
     PythonFunction("ARRAY_INTERSECT", _intersect),
     PythonFunction("ARRAY_JOIN", lambda a, d: None if a is None else _join(a, d), nulls=True),
+    PythonFunction("ARRAY_MAX", _first_extreme(_is_more)),
+    PythonFunction("ARRAY_MIN", _first_extreme(lambda a, b: _is_more(b, a))),
     PythonFunction("ARRAY_REMOVE", _remove, nulls=True),
     PythonFunction("ARRAY_UNION", _union),
     PythonFunction("CUBE", _cube),
     PythonFunction("GENERATE_SERIES", _series),
     PythonFunction("JAVA_ENTRIES", _java_entries),
+    PythonFunction("MAP_OF", _map_of),
     PythonFunction("NULLIF", lambda a, b: None if a == b else a, nulls=True),
     PythonFunction("SPLIT_TO_MAP", _split_to_map),
 )

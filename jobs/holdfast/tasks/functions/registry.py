@@ -10,10 +10,12 @@ import pyarrow as pa
 from holdfast.tasks.functions.base import PythonFunction, Types, evaluate
 from holdfast.tasks.functions.collections import COLLECTIONS
 from holdfast.tasks.functions.encodings import ENCODINGS
+from holdfast.tasks.functions.hashes import HASHES
 from holdfast.tasks.functions.json_text import JSON_TEXT
 from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.numbers import NUMBERS
 from holdfast.tasks.functions.regular import REGULAR
+from holdfast.tasks.functions.spark_text import SPARK_TEXT
 from holdfast.tasks.functions.text import TEXT
 from holdfast.tasks.functions.times import TIMES
 from holdfast.tasks.functions.urls import URLS
@@ -24,7 +26,8 @@ __all__ = ["FUNCTIONS", "arrow_function", "lookup"]
 FUNCTIONS: dict[str, PythonFunction] = {
     f.name: f
     for f in (
-        *COLLECTIONS, *ENCODINGS, *JSON_TEXT, *NUMBERS, *REGULAR, *TEXT, *TIMES, *URLS,
+        *COLLECTIONS, *ENCODINGS, *HASHES, *JSON_TEXT, *NUMBERS, *REGULAR, *SPARK_TEXT, *TEXT,
+        *TIMES, *URLS,
     )
 }  # fmt: skip
 

@@ -54,6 +54,28 @@ def _extract(part: Callable[[_Url], str | int | None]) -> Callable[[str], str | 
     return lambda text: part(_Url(text))
 
 
+def _parse_url(text: str, part: str) -> str | None:
+    """A part by Spark's name for it, as it was written; NULL where there is none."""
+    if not text:
+        return "" if part in ("PATH", "FILE") else None
+    url = _Url(text)
+    if url.opaque:
+        return {"PROTOCOL": url.scheme, "REF": url.fragment}.get(part)
+    host = url.host()[0]
+    query = "" if url.query is None else f"?{url.query}"
+    user, at, _ = (url.authority or "").rpartition("@")
+    return {
+        "AUTHORITY": url.authority or None,
+        "FILE": f"{url.path}{query}",
+        "HOST": host,
+        "PATH": url.path,
+        "PROTOCOL": url.scheme,
+        "QUERY": url.query,
+        "REF": url.fragment,
+        "USERINFO": user if at and host else None,
+    }.get(part)
+
+
 def _parameter(text: str, name: str) -> str | None:
     query = _decoded(_Url(text).query)
     for pair in [] if query is None else query.split("&"):
@@ -74,6 +96,7 @@ def _encode(text: str) -> str:
 
 
 URLS = (
+    PythonFunction("PARSE_URL", _parse_url),
     PythonFunction("URL_DECODE_PARAM", _decode),
     PythonFunction("URL_ENCODE_PARAM", _encode),
     PythonFunction("URL_EXTRACT_FRAGMENT", _extract(lambda u: _decoded(u.fragment))),
