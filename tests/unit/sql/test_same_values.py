@@ -81,6 +81,7 @@ _PREDICATES = [
     "CASE I WHEN 0 THEN 1 / 0 WHEN 1 THEN CAST('x' AS INT) ELSE I END", "TS > DAY",
     "A[0]", "A[-1]", "A[I]", "M['a']", "P->X", "MAP(S := 1, S2 := 2)", "MAP('a' := I, 'a' := I2)",
     "TRANSFORM(A, x => x + 1)", "TRANSFORM(W, x => SUBSTR(UCASE(x), -1))",
+    "FROM_DAYS(UNIX_DATE(CAST(S AS DATE)))", "DATE_ADD(DAY, LEN(S))",
     "FILTER(W, x => x LIKE '%a%')", "REDUCE(A, 0, (r, x) => r + x)", "TRUE", "NULL IS NULL",
 ]  # fmt: skip
 _ARGUMENTS = {

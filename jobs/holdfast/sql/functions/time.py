@@ -216,7 +216,9 @@ def _days(template: str) -> Rendering:
     """A template whose last argument is a number of days, `{n}`."""
 
     def rendering(call: Call) -> str | None:
-        return fill(template.replace("{n}", _bounded(call.args[-1], _COUNTS_MAX["DAYS"])), call)
+        days = _bounded(call.args[-1], _COUNTS_MAX["DAYS"])
+        # An argument's text may have braces of its own.
+        return days.join(fill(part, call) for part in template.split("{n}"))
 
     return rendering
 
