@@ -1,14 +1,13 @@
-"""Headers and windowed keys of a real topic, read by a real Spark."""
+"""Headers and windowed keys of a real topic."""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
-from holdfast.ingest.source import KafkaDataSource
+from holdfast.ingest.ranges import KafkaRange
+from holdfast.ingest.reading import read
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.evaluate.keys import session_key
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import (
     HEADERS_TYPE,
@@ -21,7 +20,7 @@ from holdfast.types.topology import (
 from tests.integration.ingest import topics
 
 
-def test_headers_and_windows_are_columns(kafka: BrokerStatus, spark: SparkSession) -> None:
+def test_headers_and_windows_are_columns(kafka: BrokerStatus) -> None:
     topic = topics.create(kafka.bootstrap_servers)
     client = {"bootstrap.servers": kafka.bootstrap_servers}
     producer = Producer(client)
@@ -42,10 +41,7 @@ def test_headers_and_windows_are_columns(kafka: BrokerStatus, spark: SparkSessio
     )
     names = ("K", "V", "TRACE", "H", WINDOW_START, WINDOW_END)
     options = IngestOptions(source, client, names, transactional_id_prefix="beside")
-    spark.dataSource.register(KafkaDataSource)
-    frame = spark.read.format(DATA_SOURCE).options(**options.to_spark()).load()
-    rows = sorted(tuple(r)[: len(names)] for r in frame.collect())
-    assert rows == [
-        ("a", 1, b"t1", [("trace", b"t1"), ("no", None)], 5, 9),
-        ("b", 2, None, [], 7, 7),
-    ]
+    (batch,) = read(options, KafkaRange(0, 0, 2))
+    rows = [tuple(row[name] for name in names) for row in batch.to_pylist()]
+    headers = [{"KEY": "trace", "VALUE": b"t1"}, {"KEY": "no", "VALUE": None}]
+    assert rows == [("a", 1, b"t1", headers, 5, 9), ("b", 2, None, [], 7, 7)]

@@ -10,12 +10,15 @@ from hashlib import sha256
 import pytest
 
 from holdfast.errors import Retriable, UndecodableRecord
+from holdfast.ingest import reading
 from holdfast.ingest.dead_letters import DeadLetters
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.records import BadRecord
-from holdfast.ingest.source import KafkaStream
 from holdfast.local.broker import BrokerStatus
+from holdfast.sql import compile_text
 from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
+from holdfast.tasks.pack.packing import from_arrow, unpacked
+from holdfast.tasks.processors.base import SIDE, row_schema
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.sizes import record_bytes
@@ -48,7 +51,7 @@ def options(servers: str) -> IngestOptions:
 
 def read(options: IngestOptions, start: int, end: int) -> list[int]:
     """Offsets of the good records, read as an executor does."""
-    batches = KafkaStream(options).read(KafkaRange(0, start, end))
+    batches = reading.read(options, KafkaRange(0, start, end))
     return [offset for b in batches for offset in b.column("__offset").to_pylist()]
 
 
@@ -162,24 +165,41 @@ def test_the_inputs_of_a_query_keep_their_letters_apart(
     both = replace(options, others=(other,))
     topics.produce(servers, options.source.topic, [(None, GOOD)] * 8 + [(None, b"bad a")])
     topics.produce(servers, source.topic, [(None, b"bad b"), (None, GOOD)])
-    stream = KafkaStream(both)
     for _ in range(2):
         for part in (KafkaRange(0, 0, 9), KafkaRange(0, 0, 2, side=1)):
-            list(stream.read(part))
+            list(reading.read(both, part))
     letters = topics.letters(servers, options.dead_letter_topic)
     assert sorted(letter.value or b"" for letter in letters) == [b"bad a", b"bad b"]
 
 
-def test_a_self_join_s_letters_are_written_by_its_first_side(
+def test_a_self_join_s_letters_are_written_once(servers: str, options: IngestOptions) -> None:
+    topic = options.source.topic
+    query = compile_text(f"""
+        CREATE STREAM s (k INTEGER KEY, n BIGINT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+        CREATE STREAM o AS SELECT a.k, b.n FROM s a JOIN s b WITHIN 1 HOUR ON a.k = b.k;
+    """).queries[0]
+    topics.produce(servers, topic, [(key(1), b"bad"), (key(1), GOOD)])
+    wanted = replace(options, columns=("K", "N"), query=query)
+    blobs = list(reading.read_packed(wanted, query, 1, KafkaRange(0, 0, 2)))
+    sides = [from_arrow(each, row_schema(query.inputs))[SIDE].to_pylist()
+             for each in unpacked(blob for _, blob in blobs).values()]  # fmt: skip
+    assert sides == [[0, 1]], "one record for both sides"
+    assert len(topics.letters(servers, options.dead_letter_topic)) == 1
+
+
+def test_a_query_with_state_sets_its_bad_records_aside(
     servers: str, options: IngestOptions
 ) -> None:
-    twin = replace(options, others=(replace(options, side=1),))
-    topics.produce(servers, options.source.topic, [(None, b"bad"), (None, GOOD)])
-    stream = KafkaStream(twin)
-    for side in (0, 1):
-        (batch,) = stream.read(KafkaRange(0, 0, 2, side=side))
-        assert batch.num_rows == 1
-    assert len(topics.letters(servers, options.dead_letter_topic)) == 1
+    topic = options.source.topic
+    query = compile_text(f"""
+        CREATE STREAM s (k INTEGER KEY, n BIGINT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+        CREATE TABLE t AS SELECT k, SUM(n) AS total FROM s GROUP BY k;
+    """).queries[0]
+    wanted = replace(options, columns=("K", "N"), query=query)
+    topics.produce(servers, topic, [(key(1), GOOD), (key(1), b"bad"), (b"no", GOOD)])
+    for _ in range(2):
+        assert len(list(reading.read_packed(wanted, query, 4, KafkaRange(0, 0, 3)))) == 1
+    assert bad_offsets(servers, options) == [1, 2]
 
 
 def send(servers: str, topic: str, *values: bytes, key: bytes = b"key1") -> None:

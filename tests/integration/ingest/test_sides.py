@@ -1,36 +1,32 @@
-"""Several topics read as one under a real Spark on a real broker."""
+"""Several topics of a real broker planned as one, and read side by side."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.ingest.source import KafkaDataSource, KafkaStream
+from holdfast.config.settings import Settings
+from holdfast.ingest.planner import Planner, bounds_of
+from holdfast.ingest.ranges import KafkaRange, kafka_ranges
+from holdfast.ingest.reading import read, read_packed
 from holdfast.local.broker import BrokerStatus
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.runtime.queries.inputs import Inputs
+from holdfast.sql import compile_text
+from holdfast.tasks.pack.packing import from_arrow, unpacked
+from holdfast.tasks.processors.base import SIDE, row_schema
+from holdfast.types.ids import Place
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import Source
 from tests.integration.ingest import topics
 
 CLICKS, VIEWS = 400, 40
 STEP_MS = 1_000  # between two clicks; views are ten times as rare
-
-
-@pytest.fixture
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    spark.dataSource.register(KafkaDataSource)
-    yield spark
-    for query in spark.streams.active:
-        query.stop()
 
 
 @pytest.fixture
@@ -52,53 +48,61 @@ def options(kafka: BrokerStatus) -> IngestOptions:
     return replace(given, others=(replace(given, source=source, columns=("K", "PAGE"), side=1),))
 
 
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]
+def _rows(options: IngestOptions, ranges: list[KafkaRange]) -> list[dict[str, Any]]:
+    return [
+        {**row, "side": each.side}
+        for each in ranges for batch in read(options, each) for row in batch.to_pylist()
+    ]  # fmt: skip
 
 
-def test_a_bounded_read_has_the_rows_of_both_and_tells_them_apart(
-    session: SparkSession, options: IngestOptions
-) -> None:
-    frame = session.read.format(DATA_SOURCE).options(**options.to_spark()).load()
-    rows = _rows(frame)
-    assert Counter(row["__side"] for row in rows) == {0: CLICKS, 1: VIEWS}
-    clicks = {row["__0_N"] for row in rows if row["__side"] == 0}
-    assert clicks == set(range(CLICKS))
-    pages = [(row["__1_K"], row["__0_K"], row["__0_N"]) for row in rows if row["__1_PAGE"] == "p7"]
-    assert pages == [("k2", None, None)]
+def _whole(options: IngestOptions) -> list[KafkaRange]:
+    ends = {place: high for place, (_, high) in bounds_of(options).items()}
+    return kafka_ranges(options, dict.fromkeys(ends, 0), ends)
 
 
-def test_batches_with_a_limit_end_at_one_record_time_in_all_topics(
-    session: SparkSession, options: IngestOptions, tmp_path: Path
-) -> None:
+def test_each_side_has_its_own_columns_and_records(options: IngestOptions) -> None:
+    rows = _rows(options, _whole(options))
+    assert Counter(row["side"] for row in rows) == {0: CLICKS, 1: VIEWS}
+    assert {row["N"] for row in rows if row["side"] == 0} == set(range(CLICKS))
+    pages = [row for row in rows if row["side"] == 1 and row["PAGE"] == "p7"]
+    assert [(row["K"], "N" in row) for row in pages] == [("k2", False)]
+
+
+def test_batches_with_a_limit_end_at_one_record_time_in_all_topics(options: IngestOptions) -> None:
     limited = replace(options, max_offsets_per_trigger=120)
-    batches: list[list[dict[str, Any]]] = []
-    seen = threading.Event()
-
-    def keep(frame: DataFrame, _: int) -> None:
-        batches.append(_rows(frame))
-        if sum(map(len, batches)) >= CLICKS + VIEWS:
-            seen.set()
-
-    frame = session.readStream.format(DATA_SOURCE).options(**limited.to_spark()).load()
-    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
-    query = writer.start()
-    assert seen.wait(60), f"{query.exception()}: {[len(b) for b in batches]}"
-    query.stop()
+    planner, batches = Planner(limited), list[list[dict[str, Any]]]()
+    at: dict[Place, int] = dict.fromkeys(bounds_of(limited), 0)
+    while sum(map(len, batches)) < CLICKS + VIEWS:
+        planned = planner.plan(at)
+        assert planned.end != at
+        batches.append(_rows(limited, kafka_ranges(limited, at, planned.end)))
+        at = planned.end
     assert len(batches) >= 4
     assert [len(b) <= 120 for b in batches] == [True] * len(batches)
     times = [[row["__timestamp"] for row in b] for b in batches]
     assert all(max(a) < min(b) for a, b in pairwise(times))
-    places = [(r["__side"], r["__partition"], r["__offset"]) for b in batches for r in b]
+    places = [(r["side"], r["__partition"], r["__offset"]) for b in batches for r in b]
     assert len(set(places)) == len(places) == CLICKS + VIEWS
 
 
-def test_both_sides_of_a_self_join_get_every_record(
-    session: SparkSession, options: IngestOptions
+def test_both_sides_of_a_self_join_get_every_record_of_one_read(
+    kafka: BrokerStatus, options: IngestOptions
 ) -> None:
-    twin = replace(options, others=(replace(options, others=(), side=1),))
-    frame = session.read.format(DATA_SOURCE).options(**twin.to_spark()).load()
-    numbers = Counter(row["__0_N"] if row["__side"] == 0 else row["__1_N"] for row in _rows(frame))
-    assert numbers == dict.fromkeys(range(CLICKS), 2)
-    offsets = KafkaStream(twin).initialOffset()
-    assert list(offsets) == [options.source.topic]
+    topic = options.source.topic
+    query = compile_text(f"""
+        CREATE STREAM s (k STRING KEY, n BIGINT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+        CREATE STREAM o AS SELECT a.k, a.n, b.n FROM s a JOIN s b WITHIN 1 HOUR ON a.k = b.k
+            WHERE a.n >= 0 AND b.n >= 100;
+    """).queries[0]
+    inputs = Inputs(query, Settings("twins", kafka.bootstrap_servers))
+    assert inputs.topics == (topic,)
+    twins, found = inputs.options(), list[tuple[int, int]]()
+    ranges = _whole(twins)
+    assert [(r.partition, r.side) for r in ranges] == [(0, 0), (1, 0)]
+    for each in ranges:
+        parts = unpacked(blob for _, blob in read_packed(twins, query, 4, each))
+        for blobs in parts.values():
+            table = from_arrow(blobs, row_schema(query.inputs))
+            places = zip(table[SIDE].to_pylist(), table["__offset"].to_pylist(), strict=True)
+            found += [(side, offset * 2 + each.partition) for side, offset in places]
+    assert sorted(found) == [(side, n) for side in (0, 1) for n in range(CLICKS)]

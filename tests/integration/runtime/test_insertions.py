@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 from holdfast.errors import TopicMissing
@@ -30,17 +29,16 @@ TWO = "INSERT INTO books (rowtime, title, pages) VALUES (1234, 'Ulysses', 2 * 36
 class Shelf:
     """A job with one declared topic."""
 
-    def __init__(self, spark: SparkSession, servers: str, name: str) -> None:
+    def __init__(self, servers: str, name: str) -> None:
         self.settings = Settings(name, servers, transaction_timeout_ms=10_000)
         self.topic = f"{name}-books"
-        self._spark = spark
         self._admin = Admin(self.settings.client())
 
     def write(self, *statements: str, more: str = ", PARTITIONS = 3") -> int:
         text = BOOKS.format(topic=self.topic, more=more) + "".join(statements)
         insertions: tuple[Insertion, ...] = compile_text(text).insertions
         assert len(insertions) == len(statements)
-        return write_insertions(lambda: self._spark, self._admin, self.settings, insertions)
+        return write_insertions(self._admin, self.settings, insertions)
 
     def records(self) -> list[tuple[Any, ...]]:
         found = []
@@ -54,10 +52,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(
-    spark: SparkSession, kafka: BrokerStatus, kafka_topic_name: Callable[[str], str]
-) -> Shelf:
-    return Shelf(spark, kafka.bootstrap_servers, kafka_topic_name("app")[-40:])
+def shelf(kafka: BrokerStatus, kafka_topic_name: Callable[[str], str]) -> Shelf:
+    return Shelf(kafka.bootstrap_servers, kafka_topic_name("app")[-40:])
 
 
 def test_each_is_written_once_and_a_new_one_when_it_comes(shelf: Shelf) -> None:
@@ -80,3 +76,15 @@ def test_equal_ones_are_as_many_as_they_are(shelf: Shelf) -> None:
 def test_a_topic_that_is_not_there_is_named(shelf: Shelf) -> None:
     with pytest.raises(TopicMissing, match="BOOKS does not exist"):
         shelf.write(ONE, more="")
+
+
+THREE = """INSERT INTO books (title, pages) VALUES (
+    UCASE(CONCAT('moby', ' ', 'dick')), LEN('four') + CAST('631' AS BIGINT));"""
+FAILING = "INSERT INTO books (title, pages) VALUES ('Dracula', CAST('many' AS BIGINT));"
+
+
+def test_values_are_computed_and_what_cannot_be_is_null(shelf: Shelf) -> None:
+    assert shelf.write(THREE, FAILING) == 2
+    found = {key: value for _, key, value, _ in shelf.records()}
+    assert found == {b"MOBY DICK": {"PAGES": 635}, b"Dracula": {"PAGES": None}}
+    assert shelf.write(THREE, FAILING) == 0

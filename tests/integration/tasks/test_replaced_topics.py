@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from holdfast.errors import OffsetOverlap
@@ -17,7 +18,20 @@ from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ingest import IngestOptions
+from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 from tests.simulation.jobs import one_stream as stream
+
+
+def _read(batch: int) -> Callable[[], list[pa.RecordBatch]]:
+    """The decoded records of a batch."""
+    values = range(batch * stream.SIZE, (batch + 1) * stream.SIZE)
+    columns = {
+        "K": pa.array([f"k{v}" for v in values]),
+        "V": pa.array(values, pa.int64()),
+        TIMESTAMP: pa.array(values, pa.int64()),
+        TOMBSTONE: pa.array([False] * stream.SIZE),
+    }
+    return lambda: [pa.RecordBatch.from_pydict(columns)]
 
 
 def test_a_query_without_state_does_not_skip_the_records_of_the_new_topic(
@@ -27,15 +41,15 @@ def test_a_query_without_state_does_not_skip_the_records_of_the_new_topic(
     old = replace(plan, source_id="old")
     for number in range(2):
         ends = number * stream.SIZE, (number + 1) * stream.SIZE
-        assert isinstance(worker.process_stream(old, 0, *ends, stream.payload(number)), TaskReport)
+        assert isinstance(worker.process_stream(old, 0, *ends, _read(number)), TaskReport)
     asleep = replace(plan, source_id="new")
-    refused = worker.process_stream(asleep, 0, 0, stream.SIZE, stream.payload(2))
+    refused = worker.process_stream(asleep, 0, 0, stream.SIZE, _read(2))
     assert isinstance(refused, OffsetOverlap)
     told = replace(asleep, replaced=frozenset({"old"}))
-    report = worker.process_stream(told, 0, 0, stream.SIZE, stream.payload(2))
+    report = worker.process_stream(told, 0, 0, stream.SIZE, _read(2))
     assert isinstance(report, TaskReport)
     assert (report.skipped, report.emitted) == (False, stream.SIZE)
-    again = worker.process_stream(told, 0, 0, stream.SIZE, stream.payload(2))
+    again = worker.process_stream(told, 0, 0, stream.SIZE, _read(2))
     assert isinstance(again, TaskReport)
     assert again.skipped
     marker = progress_of(plan.settings.client(), plan.progress, 1, Of.RECORDS, 0)
@@ -48,7 +62,7 @@ def test_a_query_without_state_does_not_skip_the_records_of_the_new_topic(
 def _take(plan: StreamPlan) -> None:
     task: StreamTask = stream.open_task(plan)
     try:
-        stream.apply(task, 2)
+        task.process(2 * stream.SIZE, 3 * stream.SIZE, _read(2))
     finally:
         task.close()
 

@@ -1,12 +1,11 @@
-"""`holdfast test` on real Spark: what passes, what fails and how, and what it exits with."""
+"""`holdfast test`: what passes, what fails and how, and what it exits with."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +13,6 @@ from holdfast.cli.main import main
 from holdfast.testing.cases import Case, Refusal, Rest, RestError, Spec
 from holdfast.testing.run import Outcome, Runner
 from holdfast.types.topology import Emit
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SQL = (
     "CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');"
@@ -27,10 +23,8 @@ OUTPUTS = [("a", 1), ("b", 5), ("a", 3)]
 
 
 @pytest.fixture(scope="module")
-def runner(spark: SparkSession) -> Iterator[Runner]:
-    found = Runner()
-    yield found
-    found.close()
+def runner() -> Runner:
+    return Runner()
 
 
 def _case(outputs: list[tuple[str, int]], **changes: Any) -> Case:
@@ -65,18 +59,18 @@ def test_what_was_not_expected_fails(
     assert [d.what for d in result.differences] == [what]
 
 
-def test_in_batches_only_the_last_change_of_a_key_is_a_result(spark: SparkSession) -> None:
+def test_in_batches_only_the_last_change_of_a_key_is_a_result() -> None:
     (result,) = Runner(Emit.BATCH).run([_case([("a", 3), ("b", 5)])])
     assert result.outcome is Outcome.PASSED
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_however_many_records_are_processed_at_a_time(spark: SparkSession, size: int) -> None:
+def test_however_many_records_are_processed_at_a_time(size: int) -> None:
     (result,) = Runner(batch_records=size).run([_case(OUTPUTS)])
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
 
 
-def test_in_batches_of_two_the_last_change_of_each_batch_is_a_result(spark: SparkSession) -> None:
+def test_in_batches_of_two_the_last_change_of_each_batch_is_a_result() -> None:
     outputs = [("a", 1), ("b", 5), ("a", 3)]
     (result,) = Runner(Emit.BATCH, batch_records=2).run([_case(outputs)])
     assert (result.outcome, result.reason) == (Outcome.PASSED, "")
@@ -180,7 +174,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_the_command_exits_with_0_when_all_is_as_expected(
-    spark: SparkSession, files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["test", *files, "--junit", str(tmp_path / "x.xml")]) == 0
     assert "1 passed, 0 failed" in capsys.readouterr().out
@@ -188,7 +182,7 @@ def test_the_command_exits_with_0_when_all_is_as_expected(
 
 
 def test_the_command_exits_with_1_and_shows_what_differs(
-    spark: SparkSession, files: list[str], capsys: pytest.CaptureFixture[str]
+    files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = Path(files[-1])
     expected.write_text(expected.read_text().replace("5", "6"))
@@ -209,9 +203,7 @@ def test_files_that_are_wrong_and_arguments_that_are(
     assert main(["test", *files, str(tmp_path)]) == 2
 
 
-def test_cases_are_chosen_by_name(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_cases_are_chosen_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names = ("one", "two")
     tests: list[object] = [{"name": n, "statements": [SQL], "expectedException": {}} for n in names]
     (tmp_path / "x.json").write_text(json.dumps({"tests": tests}))

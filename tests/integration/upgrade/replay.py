@@ -33,9 +33,10 @@ from holdfast.types.statement_facts import statement_facts
 from holdfast.types.times import FOREVER
 from holdfast.types.topology import AggregateStep, Query
 from tests.integration.upgrade.evaluate import Batch, payloads, projected
+from tests.integration.upgrade.mended import mended
 from tests.integration.upgrade.written import APPLICATION, STATE_PARTITIONS, Record, Written
 
-__all__ = ["Transaction", "differences", "transactions"]
+__all__ = ["Transaction", "differences", "plain_rows", "plain_value", "transactions"]
 
 Rows = Mapping[bytes, bytes | None]
 Sunk = tuple[bytes | None, bytes | None, int]  # key, value, time in ms
@@ -68,7 +69,7 @@ def transactions(records: Sequence[Record]) -> Iterator[Transaction]:
 def differences(written: Written, query: Query) -> list[str]:
     """One line for each difference between what was written and what is computed now."""
     if not query.stateful:
-        return _sinks_differ(_projected(written, query), _sunk(written, query))
+        return _sinks_differ(query, _projected(written, query), _sunk(written, query))
     batches = _Batches(written, query)
     found, sunk = [], Counter[Sunk]()
     changelog = written.topics[changelog_topic(APPLICATION, query.id)]
@@ -80,7 +81,7 @@ def differences(written: Written, query: Query) -> list[str]:
             found += [f"{where}: {told}" for told in replay.differences(each, payload)]
         sunk += replay.sunk
     before = _sunk(written, query)
-    return [*found, *_sinks_differ(_left(written, query, sunk, before), before)]
+    return [*found, *_sinks_differ(query, _left(written, query, sunk, before), before)]
 
 
 class _Batches:
@@ -142,7 +143,7 @@ class _Replay:
         rows |= dict.fromkeys(expired)
         sunk = (changes.sink_keys, changes.sink_values, changes.sink_timestamps)
         self.sunk.update(zip(*sunk, strict=True))
-        yield from _rows_differ(rows, written.rows, _plain_rows(self.query))
+        yield from _rows_differ(rows, written.rows, plain_rows(self.query))
         count = self._store.rows + len(changes.created) - changes.removed - len(expired)
         yield from self._marker_differs(changes, count, written.marker)
         self._go_on(written)
@@ -202,7 +203,7 @@ def _rows_differ(now: Rows, before: Rows, plain: Callable[[bytes | None], Any]) 
             yield f"the row of {key!r} was {before[key]!r}, is {now[key]!r}"
 
 
-def _plain_rows(query: Query) -> Callable[[bytes | None], Any]:
+def plain_rows(query: Query) -> Callable[[bytes | None], Any]:
     """Makes comparable values of a query's rows."""
     step = query.step
     if not isinstance(step, AggregateStep):
@@ -236,18 +237,19 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _plain_sunk(sunk: Counter[Sunk]) -> Counter[Sunk]:
+def _plain_sunk(query: Query, sunk: Counter[Sunk]) -> Counter[Sunk]:
     found = Counter[Sunk]()
-    for record, count in sunk.items():
-        found[_rounded_value(record)] += count
+    for (key, value, time), count in sunk.items():
+        found[key, plain_value(query, value), time] += count
     return found
 
 
-def _rounded_value(sunk: Sunk) -> Sunk:
-    key, value, time = sunk
+def plain_value(query: Query, value: bytes | None) -> bytes | None:
+    """A comparable value of a query's sink."""
     if value is None or not value.startswith(b"{"):
-        return sunk
-    return key, orjson.dumps(_rounded(orjson.loads(value))), time
+        return value
+    row = orjson.loads(value)
+    return orjson.dumps(_rounded({n: v for n, v in row.items() if n not in mended(query.id)}))
 
 
 def _left(
@@ -273,8 +275,8 @@ def _sunk(written: Written, query: Query) -> Counter[Sunk]:
     return Counter((r.key, r.value, r.timestamp_ms) for records in partitions for r in records)
 
 
-def _sinks_differ(now: Counter[Sunk], before: Counter[Sunk]) -> list[str]:
-    now, before = (_plain_sunk(each) for each in (now, before))
+def _sinks_differ(query: Query, now: Counter[Sunk], before: Counter[Sunk]) -> list[str]:
+    now, before = (_plain_sunk(query, each) for each in (now, before))
     gone = [f"the sink had {record!r}, {n} times more" for record, n in (before - now).items()]
     new = [f"the sink has {record!r}, {n} times more" for record, n in (now - before).items()]
     return sorted(gone) + sorted(new)

@@ -21,7 +21,7 @@ from holdfast.local.broker import LocalKafka
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import JoinForm, JoinStep, Query, Topology
 from tests.integration.upgrade.given import part
-from tests.integration.upgrade.replay import transactions
+from tests.integration.upgrade.replay import plain_rows, plain_value, transactions
 from tests.integration.upgrade.write import PROPERTIES, produce, read_all
 from tests.integration.upgrade.written import (
     APPLICATION,
@@ -105,11 +105,11 @@ def test_the_rest_of_the_input_gives_what_the_release_made_of_it(upgraded: Upgra
         if _depends_on_batches(query) or query.sink.internal:
             continue
         topic, written = query.sink.topic, upgraded.written.topics
-        assert _last(upgraded.topics[topic]) == _last(written[topic]), query.id
+        assert _last(query, upgraded.topics[topic]) == _last(query, written[topic]), query.id
         if query.stateful:
             changelog = changelog_topic(APPLICATION, query.id)
             for now, before in zip(upgraded.topics[changelog], written[changelog], strict=True):
-                assert _state(now) == _state(before), query.id
+                assert _state(query, now) == _state(query, before), query.id
 
 
 def _depends_on_batches(query: Query) -> bool:
@@ -118,15 +118,16 @@ def _depends_on_batches(query: Query) -> bool:
     return isinstance(step, JoinStep) and step.form is JoinForm.STREAM_STREAM
 
 
-def _last(partitions: Sequence[Sequence[Record]]) -> Rows:
-    return {record.key: record.value for records in partitions for record in records}
+def _last(query: Query, partitions: Sequence[Sequence[Record]]) -> Rows:
+    return {r.key: plain_value(query, r.value) for records in partitions for r in records}
 
 
-def _state(records: Sequence[Record]) -> dict[bytes, bytes]:
+def _state(query: Query, records: Sequence[Record]) -> dict[bytes, Any]:
     rows: dict[bytes, bytes | None] = {}
     for each in transactions(records):
         rows |= each.rows
-    return {key: row for key, row in rows.items() if row is not None}
+    plain = plain_rows(query)
+    return {key: plain(row) for key, row in rows.items() if row is not None}
 
 
 def test_every_record_is_counted_once(upgraded: Upgraded) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from holdfast.runtime.jvm.functions import register_calls
 from holdfast.sql.expressions.engines import DUCKDB, SPARK, Engine
+from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.scope import Scope
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
@@ -23,6 +23,7 @@ from holdfast.sql.plan.aggregate import evaluated
 from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import Column, SqlType
+from tests.support.spark_functions import register_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,9 +82,16 @@ class _Columns(Scope):
 def translated(engine: Engine, text: str, types: Mapping[str, SqlType]) -> Expression:
     """The expression for an engine."""
     node = ExpressionParser(tokenize(text), {}).parse_expression()
-    made = Translator(Script(text), engine, _Columns(engine, types)).expression(node)
-    assert made is not None, f"{text} has no type"
-    return made
+    notes = Notes()
+    made = Translator(Script(text), _Columns(engine, types), notes, engine=engine).translate(node)
+    assert made.type is not None, f"{text} has no type"
+    return Expression(
+        made.sql,
+        made.type,
+        columns=tuple(notes.columns),
+        ref=made.ref,
+        functions=tuple(notes.functions),
+    )
 
 
 def in_duckdb(text: str, rows: Rows) -> list[Any]:
@@ -104,7 +112,7 @@ def in_spark(spark: SparkSession, texts: Sequence[str], rows: Rows) -> dict[str,
     for text in texts:
         try:
             each = translated(SPARK, text, rows.types)
-            register_calls(spark, [each])
+            register_calls(spark, [each.sql])
             frame.selectExpr(each.sql)  # Spark analyses eagerly
             made[text] = each
         except Exception as error:  # noqa: BLE001 - shown by the expression's own test

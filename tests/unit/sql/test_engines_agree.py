@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.jvm.functions import register_functions
 from holdfast.sql import compile_text
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateStep, Query
+from tests.support.spark_functions import register_calls
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import BOTH, ROW, SOURCE, SPARK_ONLY
 
@@ -34,29 +33,27 @@ def compiled(statement: str, expressions: list[str], columns: dict[str, str]) ->
 
 
 @pytest.fixture(scope="module")
-def in_spark(spark: SparkSession) -> Iterator[dict[str, Any]]:
+def in_spark(spark: SparkSession) -> dict[str, Any]:
     expressions = [e for e, _ in BOTH + SPARK_ONLY]
     statement = "CREATE STREAM o AS SELECT ? AS C FROM s;"
     queries = compiled(statement, expressions, {n: n for n in ROW})
-    spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")
     frame = spark.createDataFrame(pa.Table.from_pylist([ROW], schema=schema()))
     found: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
     for expression, query in zip(expressions, queries, strict=True):
         try:
             output = query.step.outputs[0]
-            register_functions(spark, query)
-            frame.selectExpr(output.sql)  # Spark analyses eagerly
+            register_calls(spark, [output.expression.canonical])
+            frame.selectExpr(output.expression.canonical)  # Spark analyses eagerly
             outputs[expression] = output
         except Exception as error:  # noqa: BLE001 -- shown by the expression's own test
             found[expression] = error
-    selected = [f"{o.sql} AS C{i}" for i, o in enumerate(outputs.values())]
+    selected = [f"{o.expression.canonical} AS C{i}" for i, o in enumerate(outputs.values())]
     table = frame.selectExpr(*selected).toArrow()
     for i, (expression, output) in enumerate(outputs.items()):
         value = table[f"C{i}"].cast(output.column.type.arrow())[0].as_py()
         found[expression] = plain(value, output.column.type)
-    yield found
-    spark.conf.unset("spark.sql.mapKeyDedupPolicy")
+    return found
 
 
 @pytest.fixture(scope="module")

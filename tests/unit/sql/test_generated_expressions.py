@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidStatement
-from holdfast.runtime.jvm.functions import register_functions
 from holdfast.sql import compile_text
 from holdfast.sql.functions.catalog import function_names, lookup_function
 from holdfast.sql.functions.signatures import Overload, Pattern
 from holdfast.types.topology import AggregateStep, ProjectStep
+from tests.support.spark_functions import register_calls
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import ROW, SOURCE
 
@@ -131,8 +131,9 @@ def test_spark_accepts_it(frame: DataFrame, expression: str) -> None:
     step = topology.queries[0].step
     assert isinstance(step, ProjectStep)
     output = step.outputs[0]
-    register_functions(frame.sparkSession, topology.queries[0])
-    found = frame.selectExpr(f"{output.sql} AS c").schema["c"].dataType.simpleString()
+    text = output.expression.canonical
+    register_calls(frame.sparkSession, [text])
+    found = frame.selectExpr(f"{text} AS c").schema["c"].dataType.simpleString()
     assert found == output.column.type.spark().lower().replace("`", "").replace(", ", ",")
 
 

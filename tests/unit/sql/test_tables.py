@@ -102,7 +102,7 @@ def test_table_functions_make_rows_out_of_arrays() -> None:
     query = last("CREATE STREAM o AS SELECT nr, UCASE(EXPLODE(names)) AS name FROM visits;")
     assert isinstance(query.step, ProjectStep)
     assert [(e.sql, e.column.name) for e in query.step.explode] == [('"NAMES"', "KSQL_SYNTH_0")]
-    assert [o.sql for o in query.step.outputs] == ['upper("KSQL_SYNTH_0")']
+    assert [o.sql for o in query.step.outputs] == ['hf_upper__ss("KSQL_SYNTH_0")']
 
 
 def test_header_columns_read_the_headers() -> None:
@@ -112,7 +112,7 @@ def test_header_columns_read_the_headers() -> None:
     ).queries[0]
     assert isinstance(query.step, ProjectStep)
     assert query.step.outputs[0].sql == (
-        'struct_extract(list_extract(list_filter("__headers", lambda h: h."KEY" = \'trace\'), -1), '
+        'struct_extract(list_extract(list_filter("__headers", lambda __h: __h."KEY" = \'trace\'), -1), '
         "'VALUE')"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -28,6 +29,7 @@ _DECIMAL = {
     "+": "DECIMAL_ADD", "-": "DECIMAL_SUBTRACT", "*": "DECIMAL_MULTIPLY", "/": "DECIMAL_DIVIDE",
 }  # fmt: skip
 _DIGITS_MAX = 38
+_NARROW = 18  # digits of a DECIMAL that DuckDB keeps in 64 bits
 
 
 class Arithmetic:
@@ -89,6 +91,8 @@ class Arithmetic:
     ) -> str:
         if engine is DUCKDB and result.base is Base.DECIMAL and not _fits(operator, left, right):
             return self._exact(operator, left, right, result)
+        if engine is DUCKDB and result.base is Base.DECIMAL:
+            left = _roomy(operator, left, right)
         by_zero = not right.constant or not right.constant[0]
         if result == DOUBLE and operator in "/%" and by_zero:
             divided = engine.divide_doubles if operator == "/" else engine.modulo_doubles
@@ -122,6 +126,18 @@ def _fits(operator: str, left: Typed, right: Typed) -> bool:
         return a.precision + b.precision < _DIGITS_MAX
     whole = max(a.precision - a.scale, b.precision - b.scale)
     return operator != "/" and whole + max(a.scale, b.scale) < _DIGITS_MAX
+
+
+def _roomy(operator: str, left: Typed, right: Typed) -> Typed:
+    """The left operand, of so many digits that DuckDB's result may have more than 18.
+
+    Of two operands with at most 18 digits DuckDB makes a result with at most 18.
+    """
+    a, b = (decimal_of(t.type) if t.type else None for t in (left, right))
+    if operator not in "+-*" or a is None or b is None or max(a.precision, b.precision) > _NARROW:
+        return left
+    roomy = SqlType(Base.DECIMAL, precision=_NARROW + 1, scale=a.scale)
+    return replace(left, sql=f"CAST({left.sql} AS {DUCKDB.type_name(roomy)})")
 
 
 def _least_decimal(value: Typed) -> SqlType:

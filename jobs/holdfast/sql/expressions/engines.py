@@ -142,10 +142,6 @@ class Engine(ABC):
         return self.join(self.array(texts), separator)
 
     @abstractmethod
-    def header(self, headers: str, key: str) -> str:
-        """The value of the last header with a key, NULL without one."""
-
-    @abstractmethod
     def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         """A cast between numbers or between times."""
 
@@ -270,9 +266,6 @@ class _Spark(Engine):
         unsure = [f"{k} IS NOT NULL" for k in keys if not k.startswith("'")]
         return f"CASE WHEN {' AND '.join(unsure)} THEN {made} END" if unsure else made
 
-    def header(self, headers: str, key: str) -> str:
-        return f"try_element_at(filter({headers}, h -> h.`KEY` = {key}), -1).`VALUE`"
-
     def struct(self, names: Sequence[str], values: Sequence[str]) -> str:
         pairs = (f"{self.string(n)}, {v}" for n, v in zip(names, values, strict=True))
         return f"named_struct({', '.join(pairs)})"
@@ -368,7 +361,7 @@ class _FirstDuckDb(Engine):
         return f"struct_extract({struct}, {self.string(name)})"
 
     def header(self, headers: str, key: str) -> str:
-        found = f'list_filter({headers}, lambda h: h."KEY" = {self.string(key)})'
+        found = f'list_filter({headers}, lambda __h: __h."KEY" = {self.string(key)})'
         return f"struct_extract(list_extract({found}, -1), 'VALUE')"
 
     def like(self, value: str, pattern: str, escape: str | None) -> str:
@@ -424,10 +417,6 @@ class _FirstDuckDb(Engine):
 
     def calls(self, given: SqlType, wanted: SqlType) -> tuple[str, ...]:
         return (_DOUBLE_TEXT,) if given == DOUBLE and wanted == STRING else ()
-
-    def header(self, headers: str, key: str) -> str:
-        kept = f"list_filter({headers}, lambda __h: __h.KEY = {key})"
-        return f"struct_extract(list_extract({kept}, -1), 'VALUE')"
 
     def read(self, text: str, wanted: SqlType) -> str:
         if wanted.base is Base.DATE:
