@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.errors import StoreLocked
+from holdfast.errors import KafkaUnavailable, StoreLocked
 from holdfast.runtime.queries import feeds
 from holdfast.runtime.queries.inputs import Inputs
 from tests.simulation.fakes.clock import VirtualTime
@@ -17,6 +17,7 @@ from tests.simulation.fakes.coroutine import Abandoned, Coroutine
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.fakes.log import Fate, Log, Transaction
+from tests.simulation.fakes.spark import JobAborted
 from tests.simulation.histories.job import install_streams
 from tests.simulation.jobs.statements import topology
 
@@ -148,6 +149,56 @@ def test_a_batch_is_cut_and_never_goes_beyond_its_target(
     planner = cast("Any", feeds).Planner(Inputs(query, bench.settings).options())
     wanted = None if target is None else {place: target}
     assert planner.plan({place: 0}, wanted).end == {place: end}
+
+
+class _Stage:
+    """Two reading tasks of one blob each, on an executor of their own."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, troubles: int = 0) -> None:
+        bench = Bench(patch)
+        self.spark = bench._spark
+        self.spark.start_driver()
+        self.made: list[int] = []
+        self._troubles = troubles
+        self.places = [each.location for each in self.spark.executors(None)]
+        rdd = self.spark.located(None, self.places)
+        self.blobs = self.spark.shuffled(rdd, self._read, 1)
+
+    def kept(self) -> list[list[bytes]]:
+        """The blobs that the one task gets, in whatever order."""
+        return self.spark.on_owners(
+            self.blobs, self.places[:1], lambda _, parts: [sorted(parts)], [0]
+        )
+
+    def _read(self, index: int, elements: list[int]) -> list[tuple[int, bytes]]:
+        assert elements == [index]
+        if self._troubles:
+            self._troubles -= 1
+            raise KafkaUnavailable("nobody answers", action="wait.")
+        self.made.append(index)
+        return [(0, b"%d" % index)]
+
+
+def test_blobs_are_made_once_and_again_when_their_executor_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = _Stage(monkeypatch)
+    assert stage.made == []
+    for _ in range(2):
+        assert stage.kept() == [[b"0", b"1"]]
+    assert stage.made == [0, 1]
+    stage.spark.kill(stage.blobs.made[1][0])
+    assert stage.kept() == [[b"0", b"1"]]
+    assert stage.made == [0, 1, 1]
+
+
+def test_a_reading_task_is_tried_again_until_its_job_is_aborted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert _Stage(monkeypatch, troubles=7).kept() == [[b"0", b"1"]]
+    with pytest.raises(JobAborted) as aborted:
+        _Stage(monkeypatch, troubles=8).kept()
+    assert isinstance(aborted.value.cause, KafkaUnavailable)
 
 
 def test_a_coroutine_that_is_abandoned_unwinds() -> None:

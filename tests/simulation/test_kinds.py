@@ -61,7 +61,7 @@ class Run:
         self.bench.renew()
 
     def payload(self, number: int) -> list[pa.Buffer]:
-        """What executors read of a batch now."""
+        """The payload of a batch, read anew."""
         source = range_of(self._query, number, self._lengths)
         (payload,) = payloads(self.bench.settings, self._query, source, 1)
         return payload

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.queries import shuffled_batch
+from tests.simulation.broken.read_mutants import MOVED
 from tests.simulation.histories.faults import FAMILIES, GENERAL
 from tests.simulation.histories.shrink import part_of, shrunk
 from tests.simulation.histories.summary import Tally, show
@@ -25,7 +26,6 @@ from tests.simulation.histories.world import History, history_of, simulate
 from tests.simulation.jobs.statements import PAIRS
 
 _SEEDS = 250
-_MOVED = (75, 587)  # histories of a join where a record without value or key moves time on
 _CRASHES_MIN = 4  # after each step, in half as many seeds
 _KINDS_MIN = 4
 _SHOWN_MAX = 3  # failing seeds; shrinking takes a while
@@ -95,7 +95,7 @@ def test_every_history_of_a_join_ends_with_a_valid_verdict() -> None:
     """Its batches and its commit markers are of two topics."""
     first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 8
     tally, failed = Tally(), {}
-    for seed in (*range(first, first + seeds), *_MOVED):
+    for seed in (*range(first, first + seeds), *MOVED):
         outcome = simulate(replace(history_of(seed), statement=PAIRS))
         tally.add(outcome)
         if outcome.failure:

@@ -92,7 +92,7 @@ def batch_of(number: int) -> Batch:
 
 
 def payload_of(plan: QueryPlan, seed: int, number: int) -> pa.Table:
-    """What is packed of a batch's records."""
+    """The packed records of a batch."""
     keys = list(batch_counts(seed, number).elements())
     chunk = Chunk(
         keys=[None] * len(keys),
