@@ -15,7 +15,7 @@ from typing import TextIO
 __all__ = ["LogFormat", "configure_logging"]
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# py4j logs every callback at INFO, and logs as an error what the callback has already raised.
+# py4j logs every connection at INFO, and logs as an error what a call has already raised.
 # httpx logs a line for every request.
 _QUIET = {
     "py4j": logging.WARNING,

@@ -1,1 +1,1 @@
-"""The Spark side of a job: session, placement, micro-batches, the main loop."""
+"""The Spark side of a job: context, placement, micro-batches, the main loop."""

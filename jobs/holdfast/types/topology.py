@@ -132,7 +132,7 @@ class AggregateCall:
     """One aggregate of a SELECT or HAVING.
 
     `name` is the internal column (`__a0`, `__a1` …) that the step's outputs refer to; `args` are
-    Spark's, over the source's columns; `literals` are constant arguments (TOPK's k).
+    over the source's columns; `literals` are constant arguments (TOPK's k).
     """
 
     name: str
@@ -327,7 +327,7 @@ class Query:
 class Insertion:
     """INSERT INTO … VALUES: one record of a topic.
 
-    `values` are constants for Spark, one per column of the source, key columns first;
+    `values` are constants, one per column of the source, key columns first;
     `timestamp` is the ROWTIME that was given (BIGINT, ms), None: the time it is written.
     """
 
@@ -340,7 +340,7 @@ class Insertion:
 class Expectation:
     """ASSERT VALUES, or ASSERT NULL VALUES (`tombstone`): what a topic's next record looks like.
 
-    `values` are constants for Spark, one per column that the statement names; the other columns
+    `values` are constants, one per column that the statement names; the other columns
     may be anything.  `line` is where the statement stands.
     """
 

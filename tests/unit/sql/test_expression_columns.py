@@ -34,9 +34,6 @@ from holdfast.types.topology import (
     Query,
 )
 
-if TYPE_CHECKING:
-    pass
-
 Types = Mapping[str, SqlType]
 _HERE = Path(__file__).parent
 _TEXTS = [

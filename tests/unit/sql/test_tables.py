@@ -112,8 +112,8 @@ def test_header_columns_read_the_headers() -> None:
     ).queries[0]
     assert isinstance(query.step, ProjectStep)
     assert query.step.outputs[0].sql == (
-        'struct_extract(list_extract(list_filter("__headers", lambda __h: __h."KEY" = \'trace\'), -1), '
-        "'VALUE')"
+        'struct_extract(list_extract(list_filter("__headers", lambda __h: '
+        "__h.\"KEY\" = 'trace'), -1), 'VALUE')"
     )
 
 

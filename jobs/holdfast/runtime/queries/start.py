@@ -1,4 +1,4 @@
-"""The start of a query: commit markers decide it, Spark's checkpoint is scratch (ADR 2).
+"""The start of a query: commit markers decide it (ADR 2).
 
 The position of a state partition is its own last commit marker, with an offset for every place
 (source topic partition).  Two concurrent drivers may have left them apart in any way (ADR 37):
