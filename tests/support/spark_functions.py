@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from holdfast.tasks.aggregates.user import load_functions, loaded_files
+from holdfast.tasks.evaluate.outputs import evaluate_text
 from holdfast.tasks.functions.base import Types
+from holdfast.tasks.functions.in_duckdb import from_duckdb, to_duckdb
 from holdfast.tasks.functions.names import DUCK, calls_in, split_name
 from holdfast.tasks.functions.registry import arrow_function
 
@@ -39,9 +41,7 @@ class _Call:
     def columns(self, *columns: pa.Array) -> pa.Array:
         function, result, args = split_name(self._name)
         if function == DUCK:
-            from holdfast.tasks.functions.in_duckdb import duck  # DuckDB is not in every job
-
-            return duck(Types(result, args), list(columns))
+            return _duck(Types(result, args), list(columns))
         _loaded(self._files)
         return arrow_function(self._name)(*columns)
 
@@ -49,3 +49,13 @@ class _Call:
 @cache
 def _loaded(files: tuple[str, ...]) -> None:
     load_functions(files)
+
+
+def _duck(types: Types, columns: list[pa.Array]) -> pa.Array:
+    """Evaluates DuckDB SQL (the first column's only value) over the others as a0, a1 and so on."""
+    text, *rest = columns
+    frame = {f"a{i}": to_duckdb(c) for i, c in enumerate(rest)} or {"a0": text}
+    if not len(text):
+        return pa.array([], types.result.arrow())
+    found = evaluate_text(text[0].as_py(), types.result, frame)
+    return from_duckdb(found, types.result.arrow())

@@ -6,12 +6,23 @@ here, so that no other code searches the text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.types.schema import Column, SqlType
 
-__all__ = ["Expression", "NamedExpression", "canonical", "combined", "in_duckdb"]
+__all__ = [
+    "Expression",
+    "NamedExpression",
+    "canonical",
+    "combined",
+    "in_duckdb",
+    "struct_names",
+]
+
+
+_NO_FIELD = "no field"
 
 
 @dataclass(frozen=True)
@@ -116,4 +127,18 @@ def in_duckdb(name: str) -> str:
     Most names are upper-case, and those that ingest adds are lower-case behind two underscores.
     """
     usual = name.lower() if name.startswith("__") else name.upper()
-    return name if name == usual else f"{name} {name.encode().hex()}"
+    return name if name == usual else _told_apart(name)
+
+
+def struct_names(names: Sequence[str]) -> list[str]:
+    """The names of a STRUCT's fields in DuckDB: those that differ only in case get longer ones.
+
+    DuckDB has no STRUCT without a field, so an empty one has a field that is always NULL.
+    """
+    counts = Counter(name.upper() for name in names)
+    found = [name if counts[name.upper()] == 1 else _told_apart(name) for name in names]
+    return found or [_NO_FIELD]
+
+
+def _told_apart(name: str) -> str:
+    return f"{name} {name.encode().hex()}"

@@ -155,7 +155,7 @@ def _given(upgraded: Upgraded, topic: str) -> Iterator[tuple[bytes, dict[str, An
 
 
 def _results(upgraded: Upgraded, topic: str, column: str) -> dict[bytes | None, Any]:
-    last = _last(upgraded.topics[topic])
+    last = {r.key: r.value for records in upgraded.topics[topic] for r in records}
     return {key: json.loads(value)[column] for key, value in last.items() if value is not None}
 
 

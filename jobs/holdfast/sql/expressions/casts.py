@@ -120,7 +120,7 @@ class _Cast:
     def _struct(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         fields = {f.name: f.type for f in given.fields}
         values = [
-            self.cast(self._engine.field(sql, f.name), fields[f.name], f.type)
+            self.cast(self._engine.field(sql, given, f.name), fields[f.name], f.type)
             if f.name in fields
             else f"CAST(NULL AS {self._engine.type_name(f.type)})"
             for f in wanted.fields
@@ -172,7 +172,7 @@ class _Cast:
         fields = [
             engine.concat(
                 engine.string(f"{f.name}="),
-                self.cast(engine.field(sql, f.name), f.type, STRING),
+                self.cast(engine.field(sql, given, f.name), f.type, STRING),
             )
             for f in given.fields
         ]

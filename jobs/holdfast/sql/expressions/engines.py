@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from holdfast.tasks.functions.names import sql_name
-from holdfast.types.expressions import Expression, NamedExpression
+from holdfast.types.expressions import Expression, NamedExpression, struct_names
 from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
 
 __all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine"]
@@ -102,8 +102,8 @@ class Engine(ABC):
         """A map's value, NULL without the key."""
 
     @abstractmethod
-    def field(self, struct: str, name: str) -> str:
-        """A struct's field."""
+    def field(self, struct: str, of: SqlType, name: str) -> str:
+        """A field of a struct of type `of`."""
 
     @abstractmethod
     def header(self, headers: str, key: str) -> str:
@@ -244,7 +244,7 @@ class _Spark(Engine):
     def map_value(self, map_: str, key: str) -> str:
         return f"try_element_at({map_}, {key})"
 
-    def field(self, struct: str, name: str) -> str:
+    def field(self, struct: str, of: SqlType, name: str) -> str:
         return f"{struct}.{self.quote(name)}"
 
     def header(self, headers: str, key: str) -> str:
@@ -334,8 +334,9 @@ class _FirstDuckDb(Engine):
         if sql_type.base is Base.MAP and element is not None:
             return f"MAP({self.type_name(sql_type.map_key)}, {self.type_name(element)})"
         if sql_type.base is Base.STRUCT:
-            fields = (f"{self.quote(f.name)} {self.type_name(f.type)}" for f in sql_type.fields)
-            return f"STRUCT({', '.join(fields)})"
+            types = [self.type_name(f.type) for f in sql_type.fields] or ["BOOLEAN"]
+            named = map(self.quote, struct_names([f.name for f in sql_type.fields]))
+            return f"STRUCT({', '.join(map(' '.join, zip(named, types, strict=True)))})"
         names = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
         return names.get(sql_type.base, str(sql_type))
 
@@ -357,8 +358,9 @@ class _FirstDuckDb(Engine):
     def map_value(self, map_: str, key: str) -> str:
         return f"map_extract_value({map_}, {key})"
 
-    def field(self, struct: str, name: str) -> str:
-        return f"struct_extract({struct}, {self.string(name)})"
+    def field(self, struct: str, of: SqlType, name: str) -> str:
+        fields = [f.name for f in of.fields]
+        return f"struct_extract({struct}, {self.string(struct_names(fields)[fields.index(name)])})"
 
     def header(self, headers: str, key: str) -> str:
         found = f'list_filter({headers}, lambda __h: __h."KEY" = {self.string(key)})'
@@ -375,7 +377,8 @@ class _FirstDuckDb(Engine):
         return f"map({self.array(keys)}, {self.array(values)})"
 
     def struct(self, names: Sequence[str], values: Sequence[str]) -> str:
-        pairs = (f"{self.quote(n)} := {v}" for n, v in zip(names, values, strict=True))
+        named = zip(struct_names(names), values or ["CAST(NULL AS BOOLEAN)"], strict=True)
+        pairs = (f"{self.quote(n)} := {v}" for n, v in named)
         return f"struct_pack({', '.join(pairs)})"
 
     def each(self, array: str, name: str, body: str) -> str:

@@ -222,7 +222,7 @@ class Translator:
         if found is None:
             names = [f.name for f in struct.type.fields]
             raise self.script.unknown(start_of(identifier), "field", name, names)
-        return Typed(found.type, self.engine.field(struct.sql, name))
+        return Typed(found.type, self.engine.field(struct.sql, struct.type, name))
 
     def _subscript(self, node: exp.Bracket) -> Typed:
         base = self.translate(node.this)

@@ -39,16 +39,16 @@ def values_of(rows: pa.RecordBatch, wanted: Iterable[Expression]) -> Values:
     every = dict.fromkeys(wanted)
     computed = {f"v{i}": e for i, e in enumerate(every) if e.ref is None}
     found = evaluate_all(_frame(rows, computed.values()), _tried(computed)) if computed else {}
-    made = {e: found[name] for name, e in computed.items()}
-    return {e: _typed(rows[e.ref] if e.ref is not None else made[e], e.type) for e in every}
+    made = {e: _made(found[name], e.type) for name, e in computed.items()}
+    return {e: made[e] if e.ref is None else _typed(rows[e.ref], e.type) for e in every}
 
 
 def _frame(rows: pa.RecordBatch, computed: Iterable[Expression]) -> dict[str, pa.Array]:
     """The columns that expressions read, by their names in DuckDB; one column at least."""
-    from holdfast.tasks.functions.in_duckdb import zoneless
+    from holdfast.tasks.functions.in_duckdb import to_duckdb
 
     names = {name for each in computed for name in each.columns}
-    frame = {in_duckdb(n): rows[n].cast(zoneless(rows[n].type)) for n in sorted(names)}
+    frame = {in_duckdb(n): to_duckdb(rows[n]) for n in sorted(names)}
     return frame or {_ROW: pa.array(np.arange(rows.num_rows))}
 
 
@@ -70,6 +70,12 @@ def _of_type(sql: str, sql_type: SqlType) -> str:
 def _has_timestamp(sql_type: SqlType) -> bool:
     parts = [t for t in (sql_type.element, *(f.type for f in sql_type.fields)) if t is not None]
     return sql_type.base is Base.TIMESTAMP or any(map(_has_timestamp, parts))
+
+
+def _made(values: pa.Array, sql_type: SqlType) -> pa.Array:
+    from holdfast.tasks.functions.in_duckdb import from_duckdb
+
+    return from_duckdb(values, sql_type.arrow())
 
 
 def _typed(values: pa.Array, sql_type: SqlType) -> pa.Array:

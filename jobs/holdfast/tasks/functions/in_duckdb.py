@@ -1,4 +1,4 @@
-"""Python functions in DuckDB, and DuckDB's expressions as a function for Spark."""
+"""Python functions in DuckDB, and columns on their way into it and back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import duckdb
 import pyarrow as pa
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from holdfast.tasks.functions.base import Types
 from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.registry import arrow_function, lookup
+from holdfast.types.expressions import struct_names
 from holdfast.types.schema import Base, SqlType
 
-__all__ = ["duck", "register", "type_name", "zoneless"]
+__all__ = ["from_duckdb", "register", "to_duckdb", "type_name"]
 
 _THREAD = threading.local()
 _NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
@@ -33,12 +33,12 @@ def register(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> Non
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    _, result, _ = split_name(name)
+    _, result, types = split_name(name)
     function = arrow_function(name)
-    wanted = zoneless(result.arrow())
 
     def call(*columns: Any) -> pa.Array:
-        return function(*(_whole(c) for c in columns)).cast(wanted)
+        given = (_argument(_whole(c), t.arrow()) for c, t in zip(columns, types, strict=True))
+        return to_duckdb(function(*given))
 
     connection.create_function(
         name,
@@ -50,33 +50,69 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     )
 
 
+def _argument(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return column if _names(column.type) == _names(wanted) else from_duckdb(column, wanted)
+
+
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
-    """Evaluates DuckDB SQL (the first column's only value) over the others as a0, a1 and so on."""
-    from holdfast.tasks.evaluate.outputs import (
-        evaluate_text,  # this registers the functions of the text
-    )
-
-    text, *rest = columns
-    frame = {f"a{i}": c.cast(zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}
-    if not len(text):
-        return pa.array([], types.result.arrow())
-    return evaluate_text(text[0].as_py(), types.result, frame).cast(types.result.arrow())
+def to_duckdb(column: pa.Array) -> pa.Array:
+    """A column as DuckDB takes it: times without zone, fields of structs by their names there."""
+    return _moved(column, duck_arrow(column.type))
 
 
-def zoneless(arrow: pa.DataType) -> pa.DataType:
-    """The type with timestamps without zone, as DuckDB has them here; they mean UTC."""
+def from_duckdb(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """DuckDB's result as a column of the wanted type, whose fields may have other names."""
+    return _moved(column, wanted)
+
+
+def _moved(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if column.type == wanted:
+        return column
+    if _names(column.type) == _names(wanted):
+        return column.cast(wanted)
+    return pa.array([_value(v, column.type, wanted) for v in column.to_pylist()], wanted)
+
+
+def _names(arrow: pa.DataType) -> list[str]:
+    """The names of all fields of structs in a type, from outside to inside."""
+    own = [f.name for f in arrow] if pa.types.is_struct(arrow) else []
+    return own + [name for part in _parts(arrow) for name in _names(part)]
+
+
+def _parts(arrow: pa.DataType) -> list[pa.DataType]:
+    if pa.types.is_list(arrow):
+        return [arrow.value_type]
+    if pa.types.is_map(arrow):
+        return [arrow.key_type, arrow.item_type]
+    return [f.type for f in arrow] if pa.types.is_struct(arrow) else []
+
+
+def _value(value: Any, given: pa.DataType, wanted: pa.DataType) -> Any:
+    """A value with the names of another type's fields; an empty struct has one field in DuckDB."""
+    if value is None or not pa.types.is_nested(given):
+        return value
+    if pa.types.is_list(given):
+        return [_value(v, given.value_type, wanted.value_type) for v in value]
+    if pa.types.is_map(given):
+        return [(k, _value(v, given.item_type, wanted.item_type)) for k, v in value]
+    pairs = zip(given, wanted, strict=False)
+    return {w.name: _value(value[g.name], g.type, w.type) for g, w in pairs}
+
+
+def duck_arrow(arrow: pa.DataType) -> pa.DataType:
+    """The type that DuckDB takes for a type: timestamps without zone mean UTC."""
     if pa.types.is_timestamp(arrow):
         return pa.timestamp("us")
     if pa.types.is_list(arrow):
-        return pa.list_(zoneless(arrow.value_type))
+        return pa.list_(duck_arrow(arrow.value_type))
     if pa.types.is_map(arrow):
-        return pa.map_(zoneless(arrow.key_type), zoneless(arrow.item_type))
+        return pa.map_(duck_arrow(arrow.key_type), duck_arrow(arrow.item_type))
     if pa.types.is_struct(arrow):
-        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in arrow])
+        types = [duck_arrow(f.type) for f in arrow] or [pa.bool_()]
+        return pa.struct(list(zip(struct_names([f.name for f in arrow]), types, strict=True)))
     return arrow
 
 
@@ -87,7 +123,8 @@ def type_name(sql_type: SqlType) -> str:
     if sql_type.base is Base.MAP and sql_type.element is not None:
         return f"MAP({type_name(sql_type.map_key)}, {type_name(sql_type.element)})"
     if sql_type.base is Base.STRUCT:
-        quoted = ('"' + f.name.replace('"', '""') + '"' for f in sql_type.fields)
-        types = (type_name(f.type) for f in sql_type.fields)
+        names = struct_names([f.name for f in sql_type.fields])
+        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+        types = [type_name(f.type) for f in sql_type.fields] or ["BOOLEAN"]
         return f"STRUCT({', '.join(map(' '.join, zip(quoted, types, strict=True)))})"
     return _NAMES.get(sql_type.base, str(sql_type))

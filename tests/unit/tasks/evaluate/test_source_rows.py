@@ -113,3 +113,35 @@ def test_headers_and_sequence_stay_with_their_rows(count: int) -> None:
 def test_text_that_is_typed_as_text_stays_text() -> None:
     upper = Expression('upper("V")', STRING, columns=("V",))
     assert values_of(records({"V": "é"}), [upper])[upper].to_pylist() == ["É"]
+
+
+def test_fields_whose_names_differ_in_case_are_told_apart() -> None:
+    select = "k, STRUCT(`x` := i, x := v) AS s, STRUCT(`x` := 1, x := 2)->`x` AS one FROM s"
+    made = projected(select, {"I": 7, "V": "seven"}, {"I": None, "V": None})
+    assert made == [({"x": 7, "X": "seven"}, 1), ({"x": None, "X": None}, 1)]
+
+
+def test_a_column_with_such_fields_is_read_and_written() -> None:
+    declared = (
+        "CREATE STREAM d (k STRING KEY, s STRUCT<`x` INTEGER, x STRING>, "
+        "l ARRAY<STRUCT<`y` INTEGER, y INTEGER>>) WITH (KAFKA_TOPIC='d', VALUE_FORMAT='JSON');"
+    )
+    query = compile_text(f"{declared} CREATE STREAM o AS SELECT k, s->`x` + 1 AS n, s->x AS t, "
+                         "l[1]->y AS y, l AS l FROM d;").queries[0]  # fmt: skip
+    types = {c.name: c.type.arrow() for c in query.source.columns}
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "K": pa.array(["a", "b"]),
+            "S": pa.array([{"x": 1, "X": "one"}, None], types["S"]),
+            "L": pa.array([[{"y": 1, "Y": 2}], []], types["L"]),
+            TIMESTAMP: pa.array([0, 0], pa.int64()),
+            TOMBSTONE: pa.array([False, False]),
+        }
+    )
+    made = Projected(query).rows(rows)
+    assert [made[f"v{i}"].to_pylist() for i in range(3)] == [[2, None], ["one", None], [2, None]]
+    assert made["v3"].equals(rows["L"])
+
+
+def test_a_struct_may_be_empty() -> None:
+    assert projected("k, STRUCT() AS s FROM s", {}, {}) == [({},), ({},)]
