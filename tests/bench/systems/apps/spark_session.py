@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pyspark
@@ -16,8 +17,10 @@ from holdfast.runtime.jvm.spark_internals import with_secret
 __all__ = ["sql_session"]
 
 _JARS = Path(pyspark.__file__).resolve().parent / "jars"
+_LOG4J = files("holdfast.runtime.jvm") / "log4j2.properties"
 _JAVA = (
-    "-XX:+UseSerialGC -Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+    f"-Dlog4j2.configurationFile=file:{_LOG4J} -XX:+UseSerialGC -Xms48m -XX:MaxNewSize=64m"
+    " -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
 )
 _FIXED = {
     "spark.executor.cores": "1",

@@ -91,14 +91,15 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _newest(self) -> dict[Place, int]:
         return {place: high for place, (_, high) in bounds_of(self._options).items()}
 
-    def partitions(self, start: _Offsets, end: _Offsets) -> Sequence[KafkaRange]:  # type: ignore[override]
-        return kafka_ranges(self._options, places_from_spark(start), places_from_spark(end))
+    def partitions(self, start: _Offsets, end: _Offsets) -> Sequence[InputPartition]:
+        ranges = kafka_ranges(self._options, places_from_spark(start), places_from_spark(end))
+        return [InputPartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from holdfast.ingest.reading import read
 
-        assert isinstance(partition, KafkaRange)
-        return read(self._options, partition)
+        wanted: KafkaRange = partition.value
+        return read(self._options, wanted)
 
 
 def _places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
