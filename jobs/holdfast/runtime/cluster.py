@@ -12,6 +12,7 @@ from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing, HoldfastError
+from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.runtime.placement import assign
 from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
@@ -158,6 +159,7 @@ class Cluster:
             executors=self._settings.placement.executors,
             application_id=self._settings.application_id,
         )
+        stage(self._context, "ask the executors for their stores")
         rdd = located(self._context, [e.location for e in alive])
         return on_state_workers(rdd, ask, range(len(alive)))
 

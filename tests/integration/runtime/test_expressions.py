@@ -171,6 +171,8 @@ def test_sparks_event_log_tells_batches_with_queries_and_records(events: Path) -
         if query != "csas_placed":
             assert told[f"{query}: batch 0, {RECORDS + 1} records"] == 1
     assert told[f"csas_placed: batch 0, {RECORDS + 1 + KEYS} records"] == 1
+    names = {stage["Stage Name"] for each in jobs for stage in each["Stage Infos"]}
+    assert {"ask the executors for their stores", "open the stores of ctas_totals"} <= names
     stages = {
         each["Properties"].get("spark.job.description"): {
             stage["Stage Name"] for stage in each["Stage Infos"]

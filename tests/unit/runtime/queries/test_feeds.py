@@ -1,4 +1,4 @@
-"""What a feed plans from the offsets of its query, and what it does not."""
+"""A feed plans batches from the offsets of its query."""
 
 from __future__ import annotations
 
