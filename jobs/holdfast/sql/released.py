@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.sql.functions.collections import joined
-from holdfast.sql.functions.released_duckdb import DUCKDB_BEFORE
+from holdfast.sql.functions.released_duckdb import DUCKDB_BEFORE, NOT_IN_DUCKDB
 from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, py
 
 __all__ = ["as_released"]
@@ -26,6 +26,8 @@ def as_released(overload: Overload) -> Overload:
     before = _BEFORE.get(overload.signature)
     if overload.signature in DUCKDB_BEFORE:
         before = {"duckdb": DUCKDB_BEFORE[overload.signature]}
+    if overload.signature in NOT_IN_DUCKDB:
+        before = {"duckdb": None}
     return overload if before is None else replace(overload, **before)
 
 

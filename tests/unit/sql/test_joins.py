@@ -266,3 +266,14 @@ def test_joins_that_are_refused(kind: str, select: str, message: str) -> None:
     with pytest.raises(InvalidStatement) as caught:
         queries(kind, select)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["", " WHERE HEX(qty) <> 'A'"])
+def test_what_the_first_release_evaluated_after_a_join_still_follows_it(where: str) -> None:
+    """The state of such a statement is in two queries; in one it would begin anew."""
+    select = "o.item, HEX(qty) AS h" if not where else "o.item, qty"
+    join, after = queries(
+        "STREAM", f"SELECT {select} FROM orders o JOIN items i ON o.item = i.item{where}"
+    )
+    assert join.sink.internal
+    assert isinstance(after.step, ProjectStep)

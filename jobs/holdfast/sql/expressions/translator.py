@@ -142,6 +142,16 @@ class Translator:
             return ""  # it was refused then
         return "" if before == now else before
 
+    def was_unsupported(self, node: exp.Expr) -> bool:
+        """Whether the first release could not evaluate the expression here."""
+        engine = self.scope.first_engine
+        scope = self.scope.in_engine(engine)
+        try:
+            Translator(self.script, scope, engine=engine, released=True).translate(node)
+        except Unsupported:
+            return True
+        return False
+
     def translate(self, node: exp.Expr) -> Typed:
         """The expression, typed and rendered.
 

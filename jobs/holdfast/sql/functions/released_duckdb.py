@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from holdfast.sql.functions.signatures import Rendering, py
 
-__all__ = ["DUCKDB_BEFORE"]
+__all__ = ["DUCKDB_BEFORE", "NOT_IN_DUCKDB"]
+
+NOT_IN_DUCKDB = (
+    "ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>)", "ARRAY_POSITION(ARRAY<T>, T)", "CRC32(STRING)",
+    "HEX(BIGINT)", "HYPOT(DOUBLE, DOUBLE)", "ISNAN(DOUBLE)", "LEVENSHTEIN(STRING, STRING)",
+    "PARSE_URL(STRING, STRING)", "PMOD(BIGINT, BIGINT)", "SHA2(STRING, INTEGER)",
+    "SOUNDEX(STRING)", "SUBSTR(STRING, INTEGER)", "SUBSTR(STRING, INTEGER, INTEGER)",
+    "SUBSTRING_INDEX(STRING, STRING, INTEGER)", "UNBASE64(STRING)", "XXHASH64(STRING)",
+)  # fmt: skip
 
 _ENTRIES = "list_transform(map_entries({0}), lambda e: struct_pack(K := e.key, V := e.value))"
 DUCKDB_BEFORE: dict[str, Rendering] = {

@@ -81,7 +81,8 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
 
     Raises:
         InvalidStatement: a name or a type is wrong, or nothing is left for the value.
-        Unsupported: DuckDB cannot evaluate it.
+        Unsupported: DuckDB cannot evaluate it, or could not in the first release: such a statement
+            has its state in two queries, and keeps them.
     """
     script, functions = context.script, context.functions
     before = relation_translator(script, relation, functions, "SELECT", joined=True)
@@ -91,6 +92,9 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
     )
     if not values:
         raise script.invalid(select.at, "The projection contains no value columns.")
+    wanted = [*(i.expression for i in values), *([] if select.where is None else [select.where])]
+    if any(map(before.was_unsupported, wanted)):
+        raise script.unsupported(select.at, "the first release evaluated this after the join")
     with naming("SELECT"):
         outputs = tuple(_output(context, before, item) for item in values)
     condition = None
