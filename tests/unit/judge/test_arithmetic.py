@@ -14,7 +14,7 @@ from holdfast.judge.recompute.recompute import arrow_type, run_sql
 from holdfast.judge.statement.expressions import Scope, Translator
 from holdfast.judge.statement.statement import split
 from holdfast.judge.values import Match, same
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, Column, SqlType
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import Format
 from tests.unit.judge.statements import flight, recomputed
 
@@ -105,3 +105,27 @@ def test_groups_are_what_their_bytes_are() -> None:
     sink = SinkDecoder([Column("DELAY", DOUBLE)], [], (Format.JSON, Format.JSON), windowed=False)
     texts = (b"0.0", b"-0.0", b'"NaN"', b"1.5")
     assert {sink.key(data) for data in texts} == set(found)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "value", "found"),
+    [
+        ("MAX(x * 2)", INTEGER, 2**30, -(2**31)),  # Java: int wraps
+        ("MAX(x + 2147483647)", INTEGER, 1, -(2**31)),
+        ("MAX(x + 2147483648)", INTEGER, 1, 2**31 + 1),  # a literal that is a BIGINT
+        ("MAX(x - 1)", BIGINT, -(2**63), 2**63 - 1),
+        ("MAX(x * 3)", BIGINT, 2**62, -(2**62)),
+        ("MAX(CAST(x AS BIGINT) * 2)", INTEGER, 2**30, 2**31),
+        ("MAX(x / 2)", INTEGER, -7, -3),  # Java cuts towards zero
+        ("MAX(x % 2)", INTEGER, -7, -1),
+        ("MAX(x / 0)", INTEGER, 7, None),
+        ("MAX(UCASE(x))", STRING, "straße ŉ", "STRASSE ʼN"),  # Java: String.toUpperCase
+        ("MAX(LCASE(x))", STRING, "ΑΣ İ", "ας i̇"),
+        ("MAX(UCASE(x))", STRING, "plain", "PLAIN"),
+    ],
+)
+def test_an_argument_is_computed_as_java_does(
+    call: str, kind: SqlType, value: Any, found: Any
+) -> None:
+    assert computed(call, kind, value) == found
+    assert computed(call, kind, None) is None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp, parse_one
 
 from holdfast.judge.read.incarnations import PARTITION_SQL, by_age
-from holdfast.judge.statement.arithmetic import distinct_doubles, sum_of, wrapped
+from holdfast.judge.statement.arithmetic import distinct_doubles, in_case, sum_of, wrapped
 from holdfast.judge.statement.statement import resolved
 from holdfast.judge.values import COLLECT_LIMIT, Match, Untranslatable
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
@@ -33,9 +33,8 @@ _SAME = (
     exp.Upper, exp.Length, exp.Trim, exp.Substring, exp.Abs, exp.Floor, exp.Ceil, exp.Concat,
     exp.Identifier, exp.Star, exp.Tuple,
 )  # fmt: skip
+_CASES = {"UCASE": "upper", "UPPER": "upper", "LCASE": "lower", "LOWER": "lower"}
 _RENAMED = {
-    "UCASE": "upper",
-    "LCASE": "lower",
     "LEN": "length",
     "IFNULL": "coalesce",
     "AS_VALUE": "",
@@ -104,9 +103,9 @@ class Translator:
             return self._column(node)
         if isinstance(node, exp.Explode):
             return _parse(f"unnest({self.sql(node.this)})")
-        if isinstance(node, exp.AggFunc | exp.Anonymous):
+        if isinstance(node, exp.AggFunc | exp.Anonymous | exp.Upper | exp.Lower):
             return self._function(node)
-        if isinstance(node, exp.Div | exp.Add):
+        if isinstance(node, tuple(_OPERATORS)):
             return self._arithmetic(node)
         if isinstance(node, exp.Cast):
             return self._cast(node)
@@ -138,6 +137,8 @@ class Translator:
 
     def _function(self, node: exp.Expr) -> exp.Expr:
         name, args = _call(node)
+        if name in _CASES and len(args) == 1:
+            return _parse(in_case(_CASES[name], self.sql(args[0])))
         if name in _RENAMED:
             inner = ", ".join(map(self.sql, args))
             return _parse(f"{_RENAMED[name]}({inner})")
@@ -170,13 +171,21 @@ class Translator:
 
     def _summed(self, argument: exp.Expr, kind: str) -> SqlType | None:
         """The type of a sum, equal to its argument's; None where the judge does not know it."""
-        inside = [self.scope.columns.get(self._name(c)) for c in argument.find_all(exp.Column)]
         if isinstance(argument, exp.Column):
-            return inside[0] or BIGINT
+            return self.scope.columns.get(self._name(argument)) or BIGINT
         if kind != _WHOLE:
             return DOUBLE if kind == REAL else None
-        small = all(c == INTEGER for c in inside) and not argument.find(exp.Cast, exp.AggFunc)
-        return INTEGER if small else BIGINT
+        return INTEGER if self._small(argument) else BIGINT
+
+    def _small(self, node: exp.Expr) -> bool:
+        """Whether a whole number is an INTEGER: no part of it is a BIGINT."""
+        columns = [self.scope.columns.get(self._name(c)) for c in node.find_all(exp.Column)]
+        literals = (int(n.this) for n in node.find_all(exp.Literal) if n.this.isdigit())
+        return (
+            all(c == INTEGER for c in columns)
+            and not node.find(exp.Cast, exp.AggFunc)
+            and all(value < 1 << 31 for value in literals)
+        )
 
     def _ordered(self, name: str, value: str, rest: Sequence[str]) -> str:
         """Aggregates that depend on the order of records, which only a topic partition defines."""
@@ -210,11 +219,17 @@ class Translator:
         left, right = (self.sql(n) for n in (node.left, node.right))  # type: ignore[attr-defined]
         if isinstance(node, exp.Add) and kinds == {_TEXT}:
             return _parse(f"({left}) || ({right})")
-        if isinstance(node, exp.Div) and kinds == {_WHOLE}:
-            return _parse(f"({left}) // ({right})")
+        if kinds == {_WHOLE}:
+            wide = f"CAST({left} AS HUGEINT) {_OPERATORS[type(node)]} nullif({right}, 0)"
+            if not isinstance(node, exp.Div | exp.Mod):
+                wide = f"CAST({left} AS HUGEINT) {_OPERATORS[type(node)]} ({right})"
+            bits = 32 if self._small(node) else 64
+            name = "INTEGER" if bits == 32 else "BIGINT"
+            return _parse(f"CAST({wrapped(f'({wide})', bits)} AS {name})")
         if not kinds <= {_WHOLE, REAL, _EXACT} or (isinstance(node, exp.Div) and _EXACT in kinds):
             raise Untranslatable(f"{node.sql()} of {' and '.join(sorted(kinds))}")
-        return _parse(f"({left}) {'/' if isinstance(node, exp.Div) else '+'} ({right})")
+        symbol = "/" if isinstance(node, exp.Div) else _OPERATORS[type(node)]
+        return _parse(f"({left}) {symbol} ({right})")
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
         target = _CASTS.get(node.to.this)
@@ -249,6 +264,9 @@ class Translator:
         )
 
 
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "//", exp.Mod: "%",
+}  # fmt: skip
 # Node classes and the kind of their value; empty: the kind of their operand.
 _KIND_OF_NODE: dict[tuple[type[exp.Expr], ...], str] = {
     (exp.Count, exp.Length): _WHOLE,
@@ -288,6 +306,8 @@ def _call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     """(upper-case function name, arguments); ("", []) for other nodes."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).upper(), list(node.expressions)
+    if isinstance(node, exp.Upper | exp.Lower):
+        return type(node).__name__.upper(), [node.this]
     if isinstance(node, exp.AggFunc):
         if isinstance(node.this, exp.Distinct):
             raise Untranslatable(f"{node.sql()}")
