@@ -32,10 +32,15 @@ _FIXED = {
     "spark.authenticate": "true",
     "spark.python.daemon.module": "holdfast.runtime.jvm.python_daemon",
     "spark.python.worker.reuse": "true",
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.locality.wait": "2000ms",
+    "spark.shuffle.reduceLocality.enabled": "false",
     "spark.speculation": "false",
+    "spark.task.maxFailures": "8",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.session.timeZone": "UTC",
     # By default each file of the checkpoint has two checksum files, and each write starts half a
     # dozen processes (readlink, chmod).

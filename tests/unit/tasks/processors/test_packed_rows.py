@@ -1,4 +1,4 @@
-"""Rows of several inputs in real Spark: what reaches a processor, and where."""
+"""Rows of several inputs as ingest packs them: what reaches a processor, and where."""
 
 from __future__ import annotations
 
