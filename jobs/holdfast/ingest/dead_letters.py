@@ -1,7 +1,7 @@
 """Writes records that cannot be decoded to the dead-letter topic, each exactly once.
 
-Spark may read a range of offsets again: a retried task, a replayed batch, a restarted job without
-its checkpoint.  So a query's progress topic (`state.topics.source_progress`) keeps the position
+A range of offsets may be read again: by a retried task, a retried batch, a restarted job.  So a
+query's progress topic (`state.topics.source_progress`) keeps the position
 of its dead letters by topic partition, committed in the same transaction:
 
 1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: this fences its former

@@ -78,7 +78,7 @@ class CommitMarker:
             empty range at their end.
         stream_time_ms: the highest event time seen, in ms since the epoch; no higher than a
             batch's watermark.
-        batch_id: Spark's batch id, for people; it decides nothing.
+        batch_id: the number of the batch, for people; it decides nothing.
         records: input records of this state partition, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
