@@ -1,10 +1,10 @@
-"""How the two engines spell the same operations.
+"""How DuckDB spells operations, and how the engines of the first release did.
 
-Spark SQL evaluates before the shuffle, DuckDB after the merge.  Both must give what ksqlDB
-gives, so every difference between them (integer division, division by zero, out-of-range
-indexes, rounding of casts, backslashes in strings) is settled here, by the text.
-A failing operation gives NULL, as in ksqlDB: Spark by `spark.sql.ansi.enabled=false`, DuckDB
-by `TRY(...)` around each output.
+DuckDB evaluates every expression.  In the first release Spark SQL did before the shuffle, and
+DuckDB had other texts after it: both are part of fingerprints.  All give what ksqlDB gives, so
+every difference between them (integer division, division by zero, out-of-range indexes, rounding
+of casts, backslashes in strings) is settled here, by the text.  A failing operation gives NULL, as
+in ksqlDB: `TRY(...)` is around each expression.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Scalar functions in Python, where neither Spark SQL nor DuckDB behaves like ksqlDB."""
+"""Scalar functions in Python, where DuckDB does not behave like ksqlDB."""
