@@ -182,7 +182,7 @@ def test_long_statements_hold_no_short_one_up(loop: asyncio.Runner, shop: Shop) 
         (_ONE.format("n") + f" AND n = -{'9' * 5_000}", InvalidStatement),
         (f"SELECT n AS a_{'1' * 5_000}, n AS b FROM goods WHERE id = 'ant'", [(1, 1)]),
         (_ONE.format("FROM_DAYS(-2147483648)"), [(None,)]),
-        (_ONE.format("ARRAY[FROM_DAYS(-2147483648)]"), [(None,)]),
+        (_ONE.format("ARRAY[FROM_DAYS(-2147483648)]"), [([None],)]),
         (_ONE.format("FROM_UNIXTIME(-9000000000000000)"), [(None,)]),
         (_ONE.format("UCASE('hf_nosuch__ss(')"), [("HF_NOSUCH__SS(",)]),
         (_ONE.format(f"CAST(NULL AS {'ARRAY<' * 3_000}INT{'>' * 3_000})"), InvalidStatement),
