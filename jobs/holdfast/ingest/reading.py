@@ -131,7 +131,9 @@ def reader(
     key = (_identity(client), query, topic, partition, headers)
     found = _readers.get(key)
     if found is None:
-        found = _readers[key] = PartitionReader(client, topic, partition, headers=headers)
+        found = _readers[key] = PartitionReader(
+            client, topic, partition, headers=headers, exists=True
+        )
     _readers.move_to_end(key)
     while len(_readers) > _READERS_MAX:
         _readers.popitem(last=False)[1].close()

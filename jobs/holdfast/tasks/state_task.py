@@ -221,7 +221,10 @@ class StateTask:
 
     def _restore(self, store: TableStore, tombstones_kept_ms: int) -> RestoreReport:
         reader = PartitionReader(
-            READ_AHEAD | self._plan.settings.client(), self._plan.changelog, self._partition
+            READ_AHEAD | self._plan.settings.client(),
+            self._plan.changelog,
+            self._partition,
+            exists=True,
         )
         try:
             try:

@@ -25,6 +25,7 @@ from holdfast.transport.handshakes import refused_handshake
 
 __all__ = [
     "KAFKA_LOGGER",
+    "MISSING",
     "SETTLING",
     "SOCKET_TIMEOUT_MS",
     "client_config",
@@ -91,7 +92,7 @@ _FENCED = frozenset(
         KafkaError.TRANSACTION_COORDINATOR_FENCED,
     }
 )
-_MISSING = frozenset(
+MISSING = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNKNOWN_TOPIC_ID,
@@ -235,7 +236,7 @@ def translate(
     fact = f"Kafka at {servers} failed {doing}: {error.str()} ({error.name()})."
     if code in _UNPROVEN or code in _DENIED:
         return _refused_access(code, fact, acl)
-    if code in _MISSING:
+    if code in MISSING:
         return TopicMissing(
             fact,
             cause="the topic was deleted or never created, or has fewer partitions than expected.",

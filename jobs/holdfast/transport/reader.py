@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from holdfast.errors import DataLoss, HoldfastError
 from holdfast.transport.errors import (
+    MISSING,
     SETTLING,
     client_config,
     kafka_error,
@@ -37,6 +38,7 @@ _RETRY_S = 0.2
 _POLL_S = 0.25
 # The size of values at which a chunk is complete: ten thousand records may be 10 GB.
 _CHUNK_BYTES = 32 << 20
+_FORGOTTEN_S = 15.0  # a broker that has just started may not know its topics yet
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
 # The required properties of every reader.
@@ -132,6 +134,7 @@ class PartitionReader:
         *,
         timeout_s: float = _TIMEOUT_S,
         headers: bool = False,
+        exists: bool = False,
     ) -> None:
         """Sends nothing before the first call.
 
@@ -139,6 +142,8 @@ class PartitionReader:
             client: librdkafka properties; those that affect what is read are overridden.
             timeout_s: how long a broker may stay silent before `KafkaUnavailable`.
             headers: whether to read headers, which takes time.
+            exists: the topic partition was there a moment ago: a broker that does not know it is
+                asked again for a while.
         """
         self.topic = topic
         self.partition = partition
@@ -146,6 +151,7 @@ class PartitionReader:
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._headers = headers
+        self._exists = exists
         self._consumer: Consumer | None = None
         self._end_wait_s = min(timeout_s, _END_WAIT_S)
         self._pending: list[Message] = []  # fetched, not yet returned
@@ -162,15 +168,18 @@ class PartitionReader:
             TopicMissing: no such topic or topic partition.
             KafkaUnavailable: no answer in time.
         """
-        deadline = time.monotonic() + self._timeout_s
+        began = time.monotonic()
         for failures in count(1):
             try:
                 return self._ask_bounds()
             except KafkaException as error:
                 code = kafka_error(error).code()
-                if needs_new_client(code, failures):
+                forgotten = self._exists and code in MISSING
+                if forgotten or needs_new_client(code, failures):
                     self.close()
-                if code not in SETTLING or time.monotonic() >= deadline:
+                limit_s = _FORGOTTEN_S if forgotten else self._timeout_s
+                settles = forgotten or code in SETTLING
+                if not settles or time.monotonic() >= began + limit_s:
                     raise self._translate(kafka_error(error)) from error
                 time.sleep(_RETRY_S)
         raise AssertionError("counting has no end")
@@ -280,9 +289,12 @@ class PartitionReader:
         """The error for a failed read; drops the consumer, and the next read creates another."""
         wanted = max(start, self._fetched)
         self.close()
-        if error.code() not in _LOST:
+        forgotten = self._exists and error.code() in MISSING
+        if error.code() not in _LOST and not forgotten:
             return self._translate(error)
         low, high = self.bounds()
+        if forgotten:
+            return self._silent()  # the broker knows it again
         return self._lost(wanted if wanted < low or wanted > high else end, low, high)
 
     def _lost(self, wanted: int, low: int, high: int) -> DataLoss:

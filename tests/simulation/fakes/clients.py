@@ -168,6 +168,7 @@ class FakeReader:
         *,
         timeout_s: float = 30.0,
         headers: bool = False,
+        exists: bool = False,
     ) -> None:
         self.topic = topic
         self.partition = partition

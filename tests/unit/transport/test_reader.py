@@ -34,12 +34,17 @@ class _Answers:
 
 
 def _reader(
-    monkeypatch: pytest.MonkeyPatch, *answers: Any, then: Any = _NO_LEADER
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: Any,
+    then: Any = _NO_LEADER,
+    exists: bool = False,
 ) -> PartitionReader:
     consumer = _Answers(chain(answers, repeat(then)))
     monkeypatch.setattr(reader, "Consumer", lambda config: consumer)
     monkeypatch.setattr(reader, "_RETRY_S", 0.001)
-    return PartitionReader({"bootstrap.servers": "nowhere:1"}, "t", 0, timeout_s=0.05)
+    monkeypatch.setattr(reader, "_FORGOTTEN_S", 0.05)
+    client = {"bootstrap.servers": "nowhere:1"}
+    return PartitionReader(client, "t", 0, timeout_s=0.05, exists=exists)
 
 
 def test_bounds_are_asked_again_until_there_is_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +56,24 @@ def test_a_partition_that_stays_without_leader_is_unavailable(
 ) -> None:
     with pytest.raises(KafkaUnavailable, match="topic t partition 0"):
         _reader(monkeypatch).bounds()
+
+
+@pytest.mark.parametrize("code", [KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_a_broker_that_has_just_started_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    forgets = KafkaError(code)
+    asked = _reader(monkeypatch, forgets, forgets, then=(3, 7), exists=True)
+    assert asked.bounds() == (3, 7)
+    # A read that the broker refused meanwhile is to be tried again: the topic is there.
+    assert isinstance(asked._failed(forgets, 3, 7), KafkaUnavailable)
+
+
+def test_a_topic_that_stays_away_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TopicMissing):
+        _reader(monkeypatch, then=_NO_TOPIC, exists=True).bounds()
+    with pytest.raises(TopicMissing):
+        _reader(monkeypatch, then=_NO_TOPIC, exists=True)._failed(_NO_TOPIC, 3, 7)
 
 
 def test_a_missing_topic_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
