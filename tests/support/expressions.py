@@ -8,10 +8,10 @@ from holdfast.sql.plan.relation import read_column
 from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import BOOLEAN, Column, SqlType
 
-__all__ = ["condition", "duckdb_column", "made", "named", "spark_column"]
+__all__ = ["condition", "duckdb_column", "made", "named", "source_column"]
 
 
-def spark_column(column: Column, name: str = "") -> NamedExpression:
+def source_column(column: Column, name: str = "") -> NamedExpression:
     """A column of a source, carried as it is; `name` is its new one."""
     return NamedExpression(name or column.name, read_column(column))
 

@@ -28,7 +28,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, spark_column
+from tests.support.expressions import condition, duckdb_column, source_column
 from tests.support.rows_view import RowsView
 
 __all__ = ["Change", "Grouped", "Record", "query_of"]
@@ -42,7 +42,7 @@ _LIST = SqlType(Base.ARRAY, element=BIGINT)
 
 
 def _calls(column: str) -> tuple[AggregateCall, ...]:
-    argument = spark_column(Column(column, BIGINT)).expression
+    argument = source_column(Column(column, BIGINT)).expression
     return (
         AggregateCall("__a0", "COUNT", (), (), BIGINT),
         AggregateCall("__a1", "SUM", (argument,), (), BIGINT),
@@ -62,7 +62,7 @@ def query_of(
     calls = _calls("X")[: 3 if lists else 2]
     outputs = tuple(duckdb_column(Column(f"C{i}", c.type), c.name) for i, c in enumerate(calls))
     undo = _calls("OLD_X") if table else ()
-    keys = (spark_column(Column("K", STRING)),)
+    keys = (source_column(Column("K", STRING)),)
     step = AggregateStep(keys, window, calls, outputs, condition(having), emit, undo)
     sink = Sink("T", "TABLE", "T", (Column("K", STRING),), tuple(o.column for o in outputs))
     return Query("ctas_t", "", Source("S", "STREAM", "s", (), (_X,)), None, step, sink)

@@ -28,7 +28,7 @@ from holdfast.types.topology import (
     Source,
 )
 from tests.support.expressions import condition as filter_of
-from tests.support.expressions import duckdb_column, spark_column
+from tests.support.expressions import duckdb_column, source_column
 
 __all__ = ["Record", "Row", "RowRunner", "Sent", "join_query", "source_input"]
 
@@ -70,7 +70,7 @@ def source_input(name: str, kind: str = "STREAM", column: Column | None = None) 
     """An input with the key ID and one carried column, named like its source."""
     value = column or Column(name, STRING)
     source = Source(name, kind, name.lower(), (KEY,), (value,))
-    return Input(source, (spark_column(KEY),), (spark_column(value),))
+    return Input(source, (source_column(KEY),), (source_column(value),))
 
 
 def join_query(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.serve.tables.literals import state_key
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 from tests.support.spark_keys import state_key_sql
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_keys_are_made_as_spark_makes_them(spark: SparkSession) -> None:
         columns = [Column("C", kind), Column("N", BIGINT)]
         schema = f"`C` {kind.spark()}, `N` BIGINT"
         frame = spark.createDataFrame([(value, 7) for value in values], schema)
-        keys = [spark_column(c) for c in columns]
+        keys = [source_column(c) for c in columns]
         sql = state_key_sql(keys)
         rows = frame.selectExpr(f"{sql} AS k", f"pmod(hash({sql}), 8) AS p").collect()
         made = [state_key(columns, [value, 7]) for value in values]

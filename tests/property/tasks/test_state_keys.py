@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.keys import decode_keys
 from holdfast.tasks.pack.key_columns import state_keys
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 from tests.support.key_values import KeyRows, key_rows
 from tests.support.spark_keys import state_key_sql
 
@@ -29,7 +29,7 @@ def _made(rows: KeyRows) -> pa.Array:
 @given(rows=key_rows())
 def test_state_keys_are_those_that_spark_makes(spark: SparkSession, rows: KeyRows) -> None:
     table = pa.table(list(rows.arrays), [c.name for c in rows.columns])
-    keys = [spark_column(column) for column in rows.columns]
+    keys = [source_column(column) for column in rows.columns]
     sql = state_key_sql(keys, parts_may_miss=rows.parts_may_miss)
     found = spark.createDataFrame(table).selectExpr(f"{sql} AS k").collect()
     expected = [None if row.k is None else bytes(row.k) for row in found]

@@ -29,12 +29,12 @@ from holdfast.types.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 
 BATCHES = 3
 SIZE = 10
 KEY, VALUE = Column("K", STRING), Column("V", BIGINT)
-STEP = ProjectStep((spark_column(KEY),), (spark_column(VALUE),))
+STEP = ProjectStep((source_column(KEY),), (source_column(VALUE),))
 
 
 def query_of(source: str, sink: str) -> Query:

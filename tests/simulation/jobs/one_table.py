@@ -40,7 +40,7 @@ from holdfast.types.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import duckdb_column, spark_column
+from tests.support.expressions import duckdb_column, source_column
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING),))
 BATCHES = 4
@@ -49,7 +49,7 @@ BATCHES = 4
 def query(sink_topic: str) -> Query:
     count = AggregateCall("__a0", "COUNT", (), (), BIGINT)
     output = duckdb_column(Column("N", BIGINT), "__a0")
-    key = spark_column(Column("K", STRING))
+    key = source_column(Column("K", STRING))
     step = AggregateStep((key,), None, (count,), (output,))
     sink = Sink("T", "TABLE", sink_topic, (Column("K", STRING),), (output.column,))
     return Query("ctas_t", "", SOURCE, None, step, sink)

@@ -20,7 +20,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, spark_column
+from tests.support.expressions import condition, duckdb_column, source_column
 
 S = (
     "CREATE STREAM s (k STRING, i INT, d DOUBLE, n DECIMAL(8, 2), ts BIGINT, m MAP<STRING, INT>, "
@@ -50,12 +50,12 @@ def test_a_whole_statement() -> None:
     assert query.statement.endswith("EMIT CHANGES")
     assert str(query.filter) == '(("I" > 0) AND ("D" IS NOT NULL))'
     assert query.step == AggregateStep(
-        keys=(spark_column(Column("K", STRING)),),
+        keys=(source_column(Column("K", STRING)),),
         window=None,
         aggregates=(
             AggregateCall("__a0", "COUNT", (), (), BIGINT),
             AggregateCall(
-                "__a1", "SUM", (spark_column(Column("I", INTEGER)).expression,), (), INTEGER
+                "__a1", "SUM", (source_column(Column("I", INTEGER)).expression,), (), INTEGER
             ),
         ),
         outputs=(
@@ -261,7 +261,7 @@ def test_aggregates_of_the_caller() -> None:
     text = f"{S}CREATE TABLE t AS SELECT k, product(d) AS p FROM s GROUP BY k;"
     step = compile_text(text, extra_aggregates={"Product": Product()}).queries[0].step
     assert isinstance(step, AggregateStep)
-    argument = spark_column(Column("D", DOUBLE)).expression
+    argument = source_column(Column("D", DOUBLE)).expression
     assert step.aggregates == (AggregateCall("__a0", "PRODUCT", (argument,), (), DOUBLE),)
     with pytest.raises(InvalidStatement, match="PRODUCT takes one number"):
         compile_text(text.replace("product(d)", "product(d, d)"), extra_aggregates={"P": Product(),

@@ -15,7 +15,7 @@ from holdfast.types.topology import (
     Query,
     TimestampSpec,
 )
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 
 S = (
     "CREATE STREAM s (id INT KEY, b STRING, c BIGINT, p STRUCT<x INT, y STRING>) "
@@ -42,7 +42,7 @@ def test_the_source_key_stays_the_key() -> None:
     assert query.id == "csas_o"
     assert str(query.filter) == ('(("C" > CAST(3 AS BIGINT)) OR ("B" LIKE \'x%\'))')
     assert isinstance(query.step, ProjectStep)
-    assert query.step.keys == (spark_column(Column("ID", INTEGER)),)
+    assert query.step.keys == (source_column(Column("ID", INTEGER)),)
     made = [(o.column, o.expression.canonical, o.expression.columns) for o in query.step.outputs]
     assert made == [
         (Column("UB", STRING), "upper(`B`)", ("B",)),

@@ -18,7 +18,7 @@ from holdfast.types.topology import (
     Topology,
     WindowKind,
 )
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 
 SOURCES = """\
 CREATE TABLE rooms (nr INT PRIMARY KEY, floor INT, beds INT)
@@ -47,8 +47,8 @@ def test_a_projection_of_a_table_keeps_no_state() -> None:
 def test_where_over_a_table_keeps_which_rows_passed() -> None:
     query = last("CREATE TABLE o AS SELECT nr AS room, beds FROM rooms WHERE floor = 2;")
     assert isinstance(query.step, TableStep)
-    assert query.step.input.keys == (spark_column(Column("NR", INTEGER), "ROOM"),)
-    assert query.step.input.columns == (spark_column(Column("BEDS", INTEGER)),)
+    assert query.step.input.keys == (source_column(Column("NR", INTEGER), "ROOM"),)
+    assert query.step.input.columns == (source_column(Column("BEDS", INTEGER)),)
     assert (query.filter, str(query.step.input.filter)) == (None, '("FLOOR" = 2)')
 
 
@@ -67,7 +67,7 @@ def test_an_aggregate_over_a_table_takes_the_old_row_back() -> None:
         [[], ["NEW_C0"]],
         [[], ["OLD_C0"]],
     ]
-    assert grouped.step.keys[0] == spark_column(Column("G0", INTEGER), "FLOOR")
+    assert grouped.step.keys[0] == source_column(Column("G0", INTEGER), "FLOOR")
 
 
 def test_sessions_and_final_results() -> None:
@@ -95,7 +95,7 @@ def test_a_projection_of_a_windowed_stream_keeps_its_windows() -> None:
     assert [k.column.name for k in query.step.keys] == ["NR", "__window_start", "__window_end"]
     assert query.sink.key_columns == (Column("NR", INTEGER),)
     assert query.sink.window is WindowKind.SESSION
-    assert query.step.outputs[-1] == spark_column(Column("__window_start", BIGINT), "SINCE")
+    assert query.step.outputs[-1] == source_column(Column("__window_start", BIGINT), "SINCE")
 
 
 def test_table_functions_make_rows_out_of_arrays() -> None:

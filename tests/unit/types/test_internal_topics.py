@@ -15,10 +15,10 @@ from holdfast.types.topology import (
     Source,
     Topology,
 )
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 
 KEY = Column("K", STRING)
-KEYS = (spark_column(KEY),)
+KEYS = (source_column(KEY),)
 USERS = Source("USERS", "TABLE", "users", (KEY,), (Column("V", BIGINT),))
 BETWEEN = replace(USERS, name="BETWEEN", topic="ctas_t_1")
 FIRST = Query(

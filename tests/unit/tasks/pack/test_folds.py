@@ -19,9 +19,9 @@ from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.pack.folds import Folding, Groups, first_rows, fold, grouped
 from holdfast.types.schema import DOUBLE, Column
 from holdfast.types.topology import AggregateCall
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 
-X = spark_column(Column("X", DOUBLE)).expression
+X = source_column(Column("X", DOUBLE)).expression
 NUMBERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))
 
 

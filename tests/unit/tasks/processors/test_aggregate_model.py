@@ -40,7 +40,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, named, spark_column
+from tests.support.expressions import condition, duckdb_column, named, source_column
 from tests.support.packed import packed_tables
 from tests.support.rows_view import RowsView
 
@@ -61,7 +61,7 @@ CALLS: list[tuple[str, tuple[Any, ...]]] = [
 ]  # fmt: skip
 
 
-X = spark_column(Column("X", BIGINT))
+X = source_column(Column("X", BIGINT))
 
 
 def _call(index: int, function: str, literals: tuple[Any, ...]) -> AggregateCall:
@@ -76,7 +76,7 @@ def _query(
 ) -> Query:
     calls = tuple(_call(i, f, args) for i, (f, args) in enumerate(CALLS))
     outputs = tuple(duckdb_column(Column(f"C{i}", c.type), c.name) for i, c in enumerate(calls))
-    keys = (spark_column(Column("K", STRING)),)
+    keys = (source_column(Column("K", STRING)),)
     step = AggregateStep(keys, window, calls, outputs, condition(having), emit)
     columns = tuple(o.column for o in outputs)
     sink = Sink("T", "TABLE", "T", (Column("K", STRING),), columns)
@@ -275,7 +275,7 @@ def test_where_and_used_columns() -> None:
 
 def test_stateless_projection_keeps_partitions_and_tombstones() -> None:
     step = ProjectStep(
-        (spark_column(Column("K", STRING)),),
+        (source_column(Column("K", STRING)),),
         (named('"X" * 2', Column("DOUBLE_X", BIGINT), "X"),),
     )
     query = replace(_query(), step=step)

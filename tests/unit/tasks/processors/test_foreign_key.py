@@ -27,7 +27,7 @@ from holdfast.types.topology import (
     SubscribeStep,
 )
 from tests.support.expressions import condition as filter_of
-from tests.support.expressions import duckdb_column, spark_column
+from tests.support.expressions import duckdb_column, source_column
 from tests.support.row_runner import Record, RowRunner, Sent
 
 ID, FK, NAME, RIGHT = (Column(name, STRING) for name in ("ID", "FK", "NAME", "R"))
@@ -36,8 +36,8 @@ TOLD = (ID, NAME, LEFT_KEY, VERSION, INSTRUCTION)
 
 def _input(name: str, kind: str, key: Column, columns: tuple[Column, ...]) -> Input:
     source = Source(name, kind, name.lower(), (key,), columns)
-    carried = tuple(spark_column(c) for c in columns)
-    return Input(source, (spark_column(key),), carried)
+    carried = tuple(source_column(c) for c in columns)
+    return Input(source, (source_column(key),), carried)
 
 
 def _sink(kind: str, key: Column, values: tuple[Column, ...]) -> Sink:

@@ -28,7 +28,7 @@ from holdfast.types.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import condition, duckdb_column, named, spark_column
+from tests.support.expressions import condition, duckdb_column, named, source_column
 from tests.support.packed import packed_table, packed_tables
 
 ORDERS = Source("ORDERS", "STREAM", "orders", (), (Column("WHO", STRING), Column("N", BIGINT)))
@@ -38,7 +38,7 @@ META = {
 }  # fmt: skip
 ORDER_COLUMNS = {"WHO": pa.string(), "N": pa.int64(), **META}
 USER_COLUMNS = {"WHO": pa.string(), "CITY": pa.string(), **META}
-WHO = (spark_column(Column("WHO", STRING)),)
+WHO = (source_column(Column("WHO", STRING)),)
 
 
 def _query(left_filter: str | None = None, right_filter: str | None = None) -> Query:
@@ -48,7 +48,7 @@ def _query(left_filter: str | None = None, right_filter: str | None = None) -> Q
     right = Input(
         USERS,
         WHO,
-        (spark_column(Column("CITY", STRING), "R_CITY"),),
+        (source_column(Column("CITY", STRING), "R_CITY"),),
         condition(right_filter, "CITY"),
     )
     city = Column("CITY", STRING)
@@ -146,7 +146,7 @@ def test_used_columns_by_side() -> None:
 
 
 def test_a_table_under_a_projection_keeps_its_tombstones() -> None:
-    step = ProjectStep(WHO, (spark_column(Column("CITY", STRING)),))
+    step = ProjectStep(WHO, (source_column(Column("CITY", STRING)),))
     sink = Sink("OUT", "TABLE", "out", (WHO[0].column,), (Column("CITY", STRING),))
     where = condition("\"CITY\" <> 'Oslo'", "CITY")
     query = Query("ctas_out", "", USERS, where, step, sink)
@@ -163,7 +163,7 @@ def test_a_self_join_s_rows_are_read_once_for_both_sides() -> None:
     step = _query().step
     assert isinstance(step, JoinStep)
     twin = Input(
-        ORDERS, WHO, (spark_column(Column("N", BIGINT), "R_N"),), condition('"N" > 1', "N")
+        ORDERS, WHO, (source_column(Column("N", BIGINT), "R_N"),), condition('"N" > 1', "N")
     )
     query = replace(_query(), step=replace(step, right=twin))
     batch = _batch([("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS)

@@ -16,7 +16,7 @@ from holdfast.types.topology import (
     Sink,
     TableStep,
 )
-from tests.support.expressions import spark_column
+from tests.support.expressions import source_column
 from tests.support.row_runner import Record, Row, RowRunner, Sent, source_input
 
 GROUP, VALUE = Column("G", STRING), Column("V", STRING)
@@ -25,7 +25,7 @@ _NAMES = ("OLD_G", "NEW_G", "OLD_V", "NEW_V")
 
 def _changes() -> RowRunner:
     source = source_input("T", "TABLE").source
-    columns = tuple(spark_column(c) for c in (GROUP, VALUE))
+    columns = tuple(source_column(c) for c in (GROUP, VALUE))
     step = ChangesStep(Input(source, source_input("T").keys, columns), 1)
     values = (
         *(Column(name, STRING) for name in _NAMES),
