@@ -40,6 +40,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
     made = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
     made.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
     made.execute("SET enable_progress_bar = false")  # its lines would be in the log
+    # The planner limits how deep statements are nested; an operator may be several levels here.
+    made.execute("SET max_expression_depth = 10000")
     # This optimizer moves repeated expressions out of their TRY(...), where errors are not NULL.
     made.execute("SET disabled_optimizers = 'common_subexpressions'")
     return made

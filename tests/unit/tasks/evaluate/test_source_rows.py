@@ -145,3 +145,8 @@ def test_a_column_with_such_fields_is_read_and_written() -> None:
 
 def test_a_struct_may_be_empty() -> None:
     assert projected("k, STRUCT() AS s FROM s", {}, {}) == [({},), ({},)]
+
+
+def test_what_the_planner_takes_is_not_too_deep_for_duckdb() -> None:
+    assert projected(f"k, v {'|| v ' * 400} AS c FROM s", {"V": "x"}) == [("x" * 401,)]
+    assert projected(f"k, i {'- 2 ' * 340} AS n FROM s", {"I": 1}) == [(-679,)]
