@@ -7,6 +7,7 @@ that fails is NULL, and a value has exactly its expression's type.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ __all__ = [
 
 Values: TypeAlias = "Mapping[Expression, pa.Array]"
 
-_ROW = "row number"  # no column of a source has a blank and lower-case letters
+_ROW = "row number"  # the one column of a frame whose expressions read none
 
 
 def values_of(rows: pa.RecordBatch, wanted: Iterable[Expression]) -> Values:
@@ -116,10 +117,7 @@ def with_primary_key(rows: pa.RecordBatch, source: Source) -> pa.RecordBatch:
     present = [rows[c.name].is_valid() for c in source.key_columns]
     if not present:
         return rows
-    any_ = present[0]
-    for each in present[1:]:
-        any_ = pc.or_(any_, each)
-    return rows.filter(any_)
+    return rows.filter(reduce(pc.or_, present))
 
 
 def exploded(rows: pa.RecordBatch, arrays: Sequence[NamedExpression]) -> pa.RecordBatch:
