@@ -134,7 +134,7 @@ def test_batches_take_their_limit_and_every_record_once(
 ) -> None:
     topic = topics.create(servers, partitions=3)
     for partition, count in ((0, 60), (2, 40)):
-        # One time for all: batches end between records of different times, so they could be smaller.
+        # One time for all: a batch ends between two record times if it can.
         topics.produce(servers, topic, payments(count), partition=partition, timestamp=WHEN_MS)
     batches = Batches(options(topic, max_offsets_per_trigger=10), {0: 0, 1: 0, 2: 0})
     found = [batches.next() for _ in range(11)]
