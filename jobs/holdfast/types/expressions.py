@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.types.schema import Column, SqlType
+from holdfast.types.schema import Base, Column, SqlType
 
 __all__ = [
     "Expression",
@@ -18,11 +18,14 @@ __all__ = [
     "canonical",
     "combined",
     "in_duckdb",
+    "in_type",
     "struct_names",
+    "type_name",
 ]
 
 
 _NO_FIELD = "no field"
+_TYPE_NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,32 @@ def struct_names(names: Sequence[str]) -> list[str]:
     counts = Counter(name.upper() for name in names)
     found = [name if counts[name.upper()] == 1 else _told_apart(name) for name in names]
     return found or [_NO_FIELD]
+
+
+def type_name(sql_type: SqlType) -> str:
+    """A type in DuckDB's DDL."""
+    if sql_type.base is Base.ARRAY and sql_type.element is not None:
+        return f"{type_name(sql_type.element)}[]"
+    if sql_type.base is Base.MAP and sql_type.element is not None:
+        return f"MAP({type_name(sql_type.map_key)}, {type_name(sql_type.element)})"
+    if sql_type.base is Base.STRUCT:
+        names = struct_names([f.name for f in sql_type.fields])
+        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
+        types = [type_name(f.type) for f in sql_type.fields] or ["BOOLEAN"]
+        return f"STRUCT({', '.join(map(' '.join, zip(quoted, types, strict=True)))})"
+    return _TYPE_NAMES.get(sql_type.base, str(sql_type))
+
+
+def in_type(sql: str, sql_type: SqlType) -> str:
+    """DuckDB's text of a value of exactly a type; the value of an error is NULL."""
+    if _has_timestamp(sql_type):  # zone-less, meaning UTC; a CAST would use the session's zone
+        return f"TRY({sql})"
+    return f"TRY(CAST({sql} AS {type_name(sql_type)}))"
+
+
+def _has_timestamp(sql_type: SqlType) -> bool:
+    parts = [t for t in (sql_type.element, *(f.type for f in sql_type.fields)) if t is not None]
+    return sql_type.base is Base.TIMESTAMP or any(map(_has_timestamp, parts))
 
 
 def _told_apart(name: str) -> str:

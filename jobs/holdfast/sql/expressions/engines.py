@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from holdfast.tasks.functions.names import sql_name
-from holdfast.types.expressions import Expression, NamedExpression, struct_names
+from holdfast.types.expressions import Expression, NamedExpression, struct_names, type_name
 from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
 
 __all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine"]
@@ -328,17 +328,7 @@ class _FirstDuckDb(Engine):
         return "'" + value.replace("'", "''") + "'"
 
     def type_name(self, sql_type: SqlType) -> str:
-        element = sql_type.element
-        if sql_type.base is Base.ARRAY and element is not None:
-            return f"{self.type_name(element)}[]"
-        if sql_type.base is Base.MAP and element is not None:
-            return f"MAP({self.type_name(sql_type.map_key)}, {self.type_name(element)})"
-        if sql_type.base is Base.STRUCT:
-            types = [self.type_name(f.type) for f in sql_type.fields] or ["BOOLEAN"]
-            named = map(self.quote, struct_names([f.name for f in sql_type.fields]))
-            return f"STRUCT({', '.join(map(' '.join, zip(named, types, strict=True)))})"
-        names = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
-        return names.get(sql_type.base, str(sql_type))
+        return type_name(sql_type)
 
     def divide(self, left: str, right: str, *, whole: bool) -> str:
         return f"({left} {'//' if whole else '/'} nullif({right}, 0))"

@@ -10,7 +10,6 @@ from sqlglot import exp
 from holdfast.errors import InvalidStatement
 from holdfast.sql.expressions.clause_errors import naming
 from holdfast.sql.expressions.determinism import check_determined
-from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.formatted import formatted
 from holdfast.sql.expressions.names import (
     AggregateScope,
@@ -28,7 +27,7 @@ from holdfast.sql.plan.project import not_grouped
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.window import plan_window
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.expressions import in_type
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
@@ -301,13 +300,4 @@ def evaluated(made: Expression) -> Expression:
     """The same, of exactly the column's type; what is only a column is that already."""
     if made.ref is not None:
         return made
-    if _has_timestamp(made.type):  # zone-less, meaning UTC; a CAST would use the session's zone
-        return tried(made)
-    name = DUCKDB.type_name(made.type)
-    return made.mapped(lambda sql: f"TRY(CAST({sql} AS {name}))")
-
-
-def _has_timestamp(sql_type: SqlType) -> bool:
-    if sql_type.element is not None:
-        return _has_timestamp(sql_type.element)
-    return sql_type.base is Base.TIMESTAMP or any(_has_timestamp(f.type) for f in sql_type.fields)
+    return made.mapped(lambda sql: in_type(sql, made.type))

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.outputs import evaluate_all
-from holdfast.types.expressions import Expression, NamedExpression, in_duckdb
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.expressions import Expression, NamedExpression, in_duckdb, in_type
+from holdfast.types.schema import SqlType
 from holdfast.types.topology import TOMBSTONE, Input, Source
 
 __all__ = [
@@ -55,22 +55,9 @@ def _frame(rows: pa.RecordBatch, computed: Iterable[Expression]) -> dict[str, pa
 
 def _tried(computed: Mapping[str, Expression]) -> dict[str, Expression]:
     return {
-        name: each.mapped(lambda sql, of=each.type: _of_type(sql, of))  # type: ignore[misc]
+        name: each.mapped(lambda sql, of=each.type: in_type(sql, of))  # type: ignore[misc]
         for name, each in computed.items()
     }
-
-
-def _of_type(sql: str, sql_type: SqlType) -> str:
-    from holdfast.tasks.functions.in_duckdb import type_name
-
-    if _has_timestamp(sql_type):  # zone-less, meaning UTC; a CAST would use the session's zone
-        return f"TRY({sql})"
-    return f"TRY(CAST({sql} AS {type_name(sql_type)}))"
-
-
-def _has_timestamp(sql_type: SqlType) -> bool:
-    parts = [t for t in (sql_type.element, *(f.type for f in sql_type.fields)) if t is not None]
-    return sql_type.base is Base.TIMESTAMP or any(map(_has_timestamp, parts))
 
 
 def _made(values: pa.Array, sql_type: SqlType) -> pa.Array:

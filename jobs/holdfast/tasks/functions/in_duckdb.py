@@ -12,13 +12,11 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.registry import arrow_function, lookup
-from holdfast.types.expressions import struct_names
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.expressions import struct_names, type_name
 
-__all__ = ["from_duckdb", "register", "to_duckdb", "type_name"]
+__all__ = ["from_duckdb", "register", "to_duckdb"]
 
 _THREAD = threading.local()
-_NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
 
 
 def register(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
@@ -114,17 +112,3 @@ def duck_arrow(arrow: pa.DataType) -> pa.DataType:
         types = [duck_arrow(f.type) for f in arrow] or [pa.bool_()]
         return pa.struct(list(zip(struct_names([f.name for f in arrow]), types, strict=True)))
     return arrow
-
-
-def type_name(sql_type: SqlType) -> str:
-    """A type in DuckDB's DDL."""
-    if sql_type.base is Base.ARRAY and sql_type.element is not None:
-        return f"{type_name(sql_type.element)}[]"
-    if sql_type.base is Base.MAP and sql_type.element is not None:
-        return f"MAP({type_name(sql_type.map_key)}, {type_name(sql_type.element)})"
-    if sql_type.base is Base.STRUCT:
-        names = struct_names([f.name for f in sql_type.fields])
-        quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-        types = [type_name(f.type) for f in sql_type.fields] or ["BOOLEAN"]
-        return f"STRUCT({', '.join(map(' '.join, zip(quoted, types, strict=True)))})"
-    return _NAMES.get(sql_type.base, str(sql_type))

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.projected import Projected
-from holdfast.tasks.evaluate.source_rows import values_of
+from holdfast.tasks.evaluate.source_rows import values_of, with_primary_key
 from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER, STRING
 from holdfast.types.topology import HEADERS, SEQUENCE, TIMESTAMP, TOMBSTONE, ProjectStep
@@ -150,3 +150,14 @@ def test_a_struct_may_be_empty() -> None:
 def test_what_the_planner_takes_is_not_too_deep_for_duckdb() -> None:
     assert projected(f"k, v {'|| v ' * 400} AS c FROM s", {"V": "x"}) == [("x" * 401,)]
     assert projected(f"k, i {'- 2 ' * 340} AS n FROM s", {"I": 1}) == [(-679,)]
+
+
+def test_a_record_without_any_key_column_is_no_row_of_a_table() -> None:
+    declared = (
+        "CREATE TABLE d (a STRING PRIMARY KEY, b INTEGER PRIMARY KEY, v STRING) "
+        "WITH (KAFKA_TOPIC='d', KEY_FORMAT='JSON', VALUE_FORMAT='JSON');"
+    )
+    query = compile_text(f"{declared} CREATE TABLE o AS SELECT * FROM d;").queries[0]
+    keys = {"A": ["x", None, None, ""], "B": [None, 0, None, None]}
+    rows = pa.RecordBatch.from_pydict(keys | {"V": ["1", "2", "3", "4"]})
+    assert with_primary_key(rows, query.source)["V"].to_pylist() == ["1", "2", "4"]
