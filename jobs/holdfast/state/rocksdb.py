@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -58,6 +59,8 @@ _BULK_MEMTABLE_BYTES = 4 << 20
 _MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own minimum
 # The share of a memtable, 16 bits per key: lookups of missing keys are a fifth faster.
 _MEMTABLE_FILTER = 0.02
+_BORROWED = "borrowed"  # what rocksdict says of a database that another thread is using
+_READS_END_S, _READS_POLL_S = 30.0, 0.001
 _sharing = threading.Lock()
 _owners: defaultdict[RocksDbSettings, WeakSet[RocksDbStore]] = defaultdict(WeakSet)
 
@@ -163,7 +166,7 @@ class RocksDbStore:
             _owners[self._settings].discard(self)
         if db is not None:
             with _border(self._path):
-                db.close()
+                _close(db, self._path)
 
     def _open(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
@@ -174,10 +177,29 @@ class RocksDbStore:
 
     def _living(self) -> Rdict:
         if self._db is None:
-            raise StoreLocked(
-                f"The store at {self._path} is closed.", action="reopen the state partition."
-            )
+            raise _closed(self._path)
         return self._db
+
+
+def _close(db: Rdict, path: Path) -> None:
+    """Closes a database as soon as the reads of other threads have ended; new ones find it closed.
+
+    rocksdict refuses to close a database that is being read.  It would then stay open, and locked,
+    for as long as anything refers to it, a logged error among others.
+    """
+    deadline = time.monotonic() + _READS_END_S
+    while True:
+        try:
+            return db.close()
+        except RuntimeError as error:
+            if _BORROWED not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                raise StoreLocked(
+                    f"The store at {path} is still being read after {_READS_END_S:.0f} s.",
+                    action="wait for the reads to end; until then it cannot be opened again.",
+                ) from error
+        time.sleep(_READS_POLL_S)
 
 
 def _in_ranges(
@@ -337,6 +359,8 @@ def _border(path: Path) -> Iterator[None]:
 def translate(text: str, path: Path) -> HoldfastError:
     """The Holdfast error for RocksDB's message; RocksDB gives no codes, only texts."""
     told = text.lower()
+    if "already closed" in told or _BORROWED in told:  # by another thread, just now
+        return _closed(path)
     if "lock hold by current process" in told or "while lock file" in told:
         return StoreLocked(
             f"The store at {path} is held by another process or handle ({text}).",
@@ -358,3 +382,7 @@ def translate(text: str, path: Path) -> HoldfastError:
         f"RocksDB failed at {path}: {text}.",
         action="check permissions, open-file limits and the health of the volume.",
     )
+
+
+def _closed(path: Path) -> StoreLocked:
+    return StoreLocked(f"The store at {path} is closed.", action="reopen the state partition.")

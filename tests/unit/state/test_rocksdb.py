@@ -4,8 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -262,3 +266,39 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(StoreLocked, match="is closed"):
         store.get_many([b"a"])
+
+
+@pytest.mark.parametrize("text", ["Already mutably borrowed", "DB instance already closed"])
+def test_a_store_that_another_thread_closes_says_so_too(text: str) -> None:
+    found = translate(text, Path("/v"))
+    assert (type(found), found.fact) == (StoreLocked, "The store at /v is closed.")
+
+
+def test_a_store_closes_while_others_read_and_can_be_opened_again(tmp_path: Path) -> None:
+    keys = [b"%04d" % n for n in range(2_000)]
+    reads: list[Callable[[RocksDbStore], object]] = [
+        lambda store: store.get_many(keys),
+        lambda store: store.scan_many([(b"0", b"9")]),
+        lambda store: list(store.scan(b"0", b"9")),
+    ]
+    for _ in range(5):
+        store = RocksDbStore(tmp_path, SETTINGS)
+        store.write([(key, b"v" * 100) for key in keys], [])
+        begun = [threading.Event() for _ in reads]
+        with ThreadPoolExecutor(len(reads)) as pool:
+            ends = [
+                pool.submit(_read_until_closed, partial(read, store), each)
+                for read, each in zip(reads, begun, strict=True)
+            ]
+            assert all(each.wait(30) for each in begun)
+            store.close()
+            assert {end.result(30) for end in ends} == {f"The store at {tmp_path} is closed."}
+
+
+def _read_until_closed(read: Callable[[], object], begun: threading.Event) -> str:
+    while True:
+        try:
+            read()
+        except StoreLocked as error:
+            return error.fact
+        begun.set()
