@@ -40,8 +40,8 @@ test: check ## lint, types, layers and every test that needs no cluster
 	  { $(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE); } \
 	    >"$$dags" 2>&1 & \
 	  status=0; \
-	  $(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS) $(NO_TEST_IS_FINE) \
-	    || status=$$?; \
+	  $(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder \
+	    $(PYTEST_ARGS) $(NO_TEST_IS_FINE) || status=$$?; \
 	  wait $$! || status=$$?; cat "$$dags"; exit $$status
 
 TARGET ?= local

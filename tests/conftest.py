@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 # Processes that tests start, Spark's Python workers among them, import what the tests import.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent / "jobs"), str(TESTS.parent)])
+# In the order in which they run.  Files that take minutes are not last, so that no worker waits for
+# the other one, and not first, beside the DAGs' tests.
 LAYERS = (
     "unit",
-    "contract",
-    "property",
-    "security",
-    "simulation",
     "sql_cases",
-    "integration",
-    "e2e",
     "chaos",
+    "e2e",
+    "integration",
+    "security",
     "dags",
     "helm",
+    "contract",
+    "property",
+    "simulation",
 )
 
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -83,7 +85,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test with the layer whose folder it is in."""
+    """Mark every test with the layer whose folder it is in, and put the layers in order."""
     for item in items:
         if not item.path.is_relative_to(TESTS):
             continue
@@ -91,6 +93,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if layer not in LAYERS:
             raise pytest.UsageError(f"{item.path}: not in a layer's folder ({', '.join(LAYERS)})")
         item.add_marker(layer)
+    items.sort(key=lambda item: _layer_number(item.path))
+
+
+def _layer_number(path: Path) -> int:
+    within = path.is_relative_to(TESTS)
+    return LAYERS.index(path.relative_to(TESTS).parts[0]) if within else len(LAYERS)
 
 
 @pytest.fixture(scope="session")
