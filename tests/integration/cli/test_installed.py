@@ -15,6 +15,8 @@ from tests.support.doc_commands import ROOT
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 OFFLINE = ("--quiet", "--no-index", "--no-deps")
+# pip would otherwise remove what this environment has: the project itself.
+BESIDE = ("--ignore-installed", "--prefix")
 
 
 def _wheel(folder: Path) -> Path:
@@ -39,7 +41,7 @@ def _declared() -> bool:
 def test_help_of_an_installed_wheel_says_where_the_pages_are(tmp_path: Path) -> None:
     prefix = tmp_path / "installed"
     wheel = _wheel(tmp_path)
-    subprocess.run([*PIP, "install", *OFFLINE, "--prefix", prefix, str(wheel)], check=True)
+    subprocess.run([*PIP, "install", *OFFLINE, *BESIDE, prefix, str(wheel)], check=True)
     site = sysconfig.get_path("purelib", vars={"base": str(prefix)})
     done = subprocess.run(
         [sys.executable, "-m", "holdfast.cli.main", "--help"],
