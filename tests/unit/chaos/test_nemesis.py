@@ -32,6 +32,7 @@ class Place:
         holds: is a state task ever held?
         starting: so many strikes find nobody who can be hit.
         refused: why the job will not go on after the first fault.
+        hides: whether nothing tells of the hook after the first fault: its processes restart.
     """
 
     deaf: frozenset[Fault] = frozenset()
@@ -39,6 +40,7 @@ class Place:
     starting: int = 0
     recovers: bool = True
     refused: str = ""
+    hides: bool = False
     log: list[str] = field(default_factory=list)
     ordered: list[str] = field(default_factory=list)
     lives: dict[str, int] = field(
@@ -56,8 +58,8 @@ class Place:
         return {}
 
     @property
-    def hook(self) -> Hook:
-        return self
+    def hook(self) -> Hook | None:
+        return None if self.hides and any(self.lives.values()) else self
 
     def is_dev_namespace(self) -> bool:
         return True
@@ -312,6 +314,20 @@ def test_an_opening_is_awaited_from_before_the_fault_that_causes_it(tmp_path: Pa
     )
     assert place.log[:2] == ["order 1", "lose-volume executor 0"]
     assert place.log[2:4] == ["kill executor 1", "release 1"]
+
+
+def test_a_hook_whose_processes_restart_is_still_there(tmp_path: Path) -> None:
+    place = Place(hides=True)
+    _, events = _run(
+        place,
+        tmp_path,
+        Injection(0, DRIVER, Fault.KILL, Moment.BEGUN),
+        Injection(1, EXECUTOR, Fault.KILL, Moment.OPENED),
+        Injection(2, EXECUTOR, Fault.KILL, Moment.WRITTEN),
+    )
+    assert [e.kind for e in _outcomes(events, "inject")] == [Kind.OK] * 3
+    assert [line for line in place.log if line.startswith("release")] == [
+        "release 0", "release 1", "release 2"]  # fmt: skip
 
 
 def test_a_job_that_does_not_recover_ends_the_schedule(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from holdfast.chaos.faults.recovery import longest_silence
 from holdfast.chaos.faults.schedule import groups
-from holdfast.chaos.faults.target import Held, Landing, Target, Victim
+from holdfast.chaos.faults.target import Held, Hook, Landing, Target, Victim
 from holdfast.chaos.faults.words import Fault, Injection, Moment
 from holdfast.chaos.history.events import HistoryWriter, Kind
 from holdfast.errors import HoldfastError, Retriable
@@ -97,6 +97,7 @@ class Nemesis:
         self._patience = patience or Patience()
         # Orders of an earlier run may still lie in the hook's folder.
         self._token = uuid.uuid4().hex[:8]
+        self._hook: Hook | None = None
         self.tried = 0
         """Faults so far, whether they landed or not."""
 
@@ -109,6 +110,8 @@ class Nemesis:
         Raises:
             KeyboardInterrupt: after healing the faults that last.
         """
+        # While the processes that have the hook are down, the target cannot tell that it exists.
+        self._hook = self._target.hook
         end = time.monotonic() + (duration_s or float("inf"))
         total = "" if duration_s else f" of {len(schedule)}"
         for group in groups(schedule):
@@ -154,7 +157,7 @@ class Nemesis:
         self._sleep(state, start + injection.delay_s)
 
     def _order(self, injection: Injection) -> str | None:
-        hook, step = self._target.hook, injection.moment.step
+        hook, step = self._hook, injection.moment.step
         if hook is None or step is None:
             return None
         order = f"{self._token}x{injection.number}"
@@ -162,7 +165,7 @@ class Nemesis:
         return order
 
     def _await_held(self, state: _Group, order: str) -> Held | None:
-        hook = self._target.hook
+        hook = self._hook
         assert hook is not None, "an order has a hook"
         deadline = time.monotonic() + self._patience.held
         while time.monotonic() < deadline and not self._target.refusal():
@@ -222,8 +225,8 @@ class Nemesis:
         return not again
 
     def _release(self, order: str) -> None:
-        if self._target.hook is not None:
-            self._target.hook.release(order)
+        if self._hook is not None:
+            self._hook.release(order)
 
     def _victims(
         self, state: _Group, injection: Injection, held: Held | None, turn: int
