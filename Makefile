@@ -63,6 +63,7 @@ chaos: chaos-$(TARGET) ## break a running job at every moment, prove its tables 
 chaos-local: setup
 	@$(BIN)/holdfast undeploy chaos --home '$(CHAOS_HOME)' --delete-state >/dev/null 2>&1 || true
 	@$(BIN)/holdfast kafka reset --home '$(CHAOS_HOME)' >/dev/null
+	@rm -rf '$(CHAOS_HOME)/hook'  # a killed run's orders would hold the tasks of this one
 	@status=0; PYTHONPATH='$(CURDIR)/tests/chaos/hook:$(CURDIR)' CHAOS_MUTANT='$(MUTANT)' \
 	  CHAOS_HOOK_DIR='$(abspath $(CHAOS_HOME))/hook' \
 	  $(BIN)/holdfast chaos run chaos '$(CHAOS_SQL)' --own --home '$(CHAOS_HOME)' \

@@ -363,3 +363,24 @@ def test_what_lasts_is_taken_back_when_the_nemesis_is_interrupted(
             Injection(1, DRIVER, Fault.PAUSE, Moment.RECOVERY, duration_s=30),
         )
     assert "heal executor 0" in place.log
+
+
+@pytest.mark.parametrize("when", ["held", "strike", "landed"])
+def test_no_order_is_left_when_the_nemesis_is_interrupted(
+    tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place()
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, when, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _run(
+            place,
+            tmp_path,
+            Injection(0, EXECUTOR, Fault.KILL, Moment.CHECKED),
+            Injection(1, EXECUTOR, Fault.KILL, Moment.OPENED),
+        )
+    assert place.ordered, "the test needs an order"
+    assert not place.orders

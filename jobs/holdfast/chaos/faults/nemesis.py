@@ -108,7 +108,7 @@ class Nemesis:
             duration_s: no fault begins after it, except followers of an earlier one; 0: no limit.
 
         Raises:
-            KeyboardInterrupt: after healing the faults that last.
+            KeyboardInterrupt: after healing the faults that last and releasing what was ordered.
         """
         # While the processes that have the hook are down, the target cannot tell that it exists.
         self._hook = self._target.hook
@@ -127,6 +127,8 @@ class Nemesis:
                 self._sleep(state, max((s.ends_at for s in state.struck), default=0.0))
             finally:
                 self._heal_due(state, float("inf"))
+                if state.ordered is not None:
+                    self._release(state.ordered)
             if not self._recover(state):
                 return False
         return not self._target.refusal()
@@ -139,16 +141,18 @@ class Nemesis:
         if step is not None and order is None:
             order = self._order(injection)
         state.ordered = None
-        held = self._await_held(state, order) if order is not None else None
-        if step is not None and held is None:
-            why = f"no state task got past {step.name} in {self._patience.held} s"
-            self._missed(injection, self._target.refusal() or why)
-        else:
-            if later is not None and later.moment.step is not None:
-                state.ordered = self._order(later)
-            self._strike(state, injection, held)
-        if order is not None:
-            self._release(order)
+        try:
+            held = self._await_held(state, order) if order is not None else None
+            if step is not None and held is None:
+                why = f"no state task got past {step.name} in {self._patience.held} s"
+                self._missed(injection, self._target.refusal() or why)
+            else:
+                if later is not None and later.moment.step is not None:
+                    state.ordered = self._order(later)
+                self._strike(state, injection, held)
+        finally:
+            if order is not None:
+                self._release(order)
 
     def _wait(self, state: _Group, injection: Injection) -> None:
         start = time.monotonic()
