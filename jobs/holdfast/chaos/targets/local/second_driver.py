@@ -70,9 +70,9 @@ class SecondDriver:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        born = psutil.Process(process.pid).create_time()  # a zombie still has it
         # Reaps it when it ends, so that it does not stay a zombie while this process lives.
         threading.Thread(target=process.wait, name="second driver", daemon=True).start()
-        born = psutil.Process(process.pid).create_time()
         write_json(self._record, _VERSION, {"pid": process.pid, "created": born})
         return f"a second driver of {files.application_id} started (pid {process.pid})"
 
