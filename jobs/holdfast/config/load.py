@@ -37,10 +37,11 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
-# Read elsewhere: by the local Kafka and Spark, the command line itself, the tests, the DAGs.
+# Read elsewhere: by the local Kafka and Spark, the command line itself, the tests, the DAGs,
+# the executors.
 _OTHERS = (
     "LOCAL_", "CLASS_ARCHIVE", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER",
-    "STATUS_URL",
+    "STATUS_URL", "NODE_NAME",
 )  # fmt: skip
 _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
 
@@ -159,6 +160,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
         for key, value in origin.values.items():
             _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
     _check_files(collected)
+    _check_standbys(collected)
     if collected.problems:
         raise _refusal(collected.problems)
     fields = {("application_id",): application_id, ("kafka",): collected.kafka} | collected.fields
@@ -228,6 +230,14 @@ def _check_files(collected: _Collected) -> None:
     collected.problems.extend(
         f"functions: there is no file {path}" for path in functions if not Path(path).is_file()
     )
+
+
+def _check_standbys(collected: _Collected) -> None:
+    in_memory = collected.fields.get(("state", "backend")) == "memory"
+    if in_memory and collected.fields.get(("placement", "standbys")):
+        collected.problems.append(
+            "standby.replicas: state.backend=memory has no standbys; set it to 0, or use rocksdb"
+        )
 
 
 def _refusal(problems: Sequence[str]) -> InvalidConfig:

@@ -292,6 +292,14 @@ def _placement() -> tuple[Property, ...]:
             "executor processes, one core each",
         ),
         Property(
+            "executors.keep",
+            ("placement", "keep"),
+            values.whole(0, 1_000),
+            "how many executors keep state, those with the lowest volumes; the state of the others "
+            "moves to them, and they can be removed",
+            default="all of them",
+        ),
+        Property(
             "executor.memory.mb",
             ("placement", "executor_memory_mb"),
             values.whole(_SPARK_HEAP_MIN_MB, 1 << 20),
@@ -310,10 +318,17 @@ def _placement() -> tuple[Property, ...]:
             "how long Spark keeps a task for its executor",
         ),
         Property(
+            "standby.replicas",
+            ("placement", "standbys"),
+            values.whole(0, 10),
+            "copies of each state partition on other executors' volumes, which take over at once",
+        ),
+        Property(
             "placement.wait.ms",
             ("placement", "wait_ms"),
             values.whole(0, 3_600_000),
-            "how long a partition with much to restore waits for the owner of its store to return",
+            "how long a partition with much to restore and no standby waits for the owner of its "
+            "store to return",
         ),
     )
 

@@ -60,9 +60,11 @@ class IngestSettings:
 
 @dataclass(frozen=True)
 class PlacementSettings:
-    """Number of executors, and how long a state task waits for its owner."""
+    """Number of executors, copies of their state, and how long a state task waits for its owner."""
 
     executors: int = 2
+    keep: int = 0  # executors that keep state, 0: all; the others are drained
+    standbys: int = 0  # copies of each state partition beside its owner
     executor_memory_mb: int = 1024
     driver_memory_mb: int = 1024
     locality_wait_ms: int = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pyspark import SparkContext
@@ -14,21 +14,35 @@ from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing, HoldfastError
 from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
-from holdfast.runtime.placement import assign
-from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
-from holdfast.tasks.worker import survey
+from holdfast.runtime.placement import Goal, Placement, Stores, placed
+from holdfast.tasks.plan import (
+    QueryPlan,
+    StandbyDuties,
+    StandbyReport,
+    StandbyState,
+    StoreSurvey,
+    TaskReport,
+    Whereabouts,
+)
+from holdfast.tasks.worker import keep_standbys, survey
 
-__all__ = ["Cluster", "answers_of"]
+__all__ = ["Cluster", "StandbysByKey", "answers_of"]
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
 _SURVEYS_MAX = 5
+_Key = tuple[str, int]  # query id, state partition
+StandbysByKey = Mapping[_Key, Sequence[tuple[Whereabouts, StandbyState]]]
 
 
 class Cluster:
-    """Owns the assignment (state partition -> volume) and the executor of each volume.
+    """Owns the placement of every query and the executor of each volume.
 
     Safe to use from several queries' threads.
+
+    Attributes:
+        changed: set when executors should keep other standbys than before; whoever tells them
+            clears it.
     """
 
     def __init__(self, context: SparkContext, settings: Settings, state_dir: str) -> None:
@@ -39,35 +53,116 @@ class Cluster:
         self._known: list[Executor] = []
         self._surveys: dict[int, StoreSurvey] = {}  # by volume
         self._executors: dict[int, Executor] = {}  # by volume
-        self._assignments: dict[str, dict[int, int]] = {}  # query id -> partition -> volume
+        self._standbys: dict[int, dict[_Key, StandbyState]] = {}  # by volume, as last reported
+        self._ends: dict[_Key, int] = {}  # the furthest changelog position known
+        self._plans: dict[str, QueryPlan] = {}  # by query id
+        self._placements: dict[str, Placement] = {}  # by query id
         self._stale = True
         self._waits_for: dict[str, str] = {}  # by query id
+        self.changed = threading.Event()
 
     def invalidate(self) -> None:
         """Makes the next `placement` survey the executors again."""
         with self._lock:
             self._stale = True
 
-    def placement(self, query_id: str) -> dict[int, tuple[int, str]]:
+    def placement(self, plan: QueryPlan) -> dict[int, tuple[int, str]]:
         """State partition -> (volume, Spark location) among the executors alive now.
 
         If an executor is missing whose stores are more than `acceptable.recovery.lag` ahead of
         all others, waits up to `placement.wait` for it: it returns with its volume sooner than the
-        stores could be restored.  Stores with a smaller lead move at once.
+        stores could be restored.  Stores with a smaller lead, or with a standby, move at once.
         """
+        query_id = plan.query.id
         with self._lock:
             self._refresh(query_id)
-            volumes = {
-                v: {p: at for (q, p), at in s.positions.items() if q == query_id}
-                for v, s in self._surveys.items()
-            }
-            previous = self._assignments.get(query_id, {})
-            assignment = assign(self._settings.state.partitions, volumes, previous)
-            moved = {p: v for p, v in assignment.items() if previous.get(p, v) != v}
-            if moved:
-                _LOG.info("%s: state partitions moved to volumes %s", query_id, moved)
-            self._assignments[query_id] = assignment
-            return {p: (v, self._executors[v].location) for p, v in assignment.items()}
+            known, self._plans[query_id] = self._plans.get(query_id), plan
+            if known is None:
+                self._place(plan)
+            owners = self._placements[query_id].owners
+            return {p: (v, self._executors[v].location) for p, v in owners.items()}
+
+    def look_again(self) -> None:
+        """Places all state partitions again, after a survey if executors came or went.
+
+        Between batches: a survey waits for the tasks of the current ones.
+
+        Raises:
+            ExecutorsMissing: not all of the executors answer.
+        """
+        with self._lock:
+            alive = executors(self._context)
+            enough = len(alive) >= self._settings.placement.executors
+            if self._surveys and enough and (alive != self._known or self._stale):
+                self._survey()
+
+    def duties(self) -> StandbyDuties:
+        """The standbys to be kept now."""
+        wanted: dict[int, set[_Key]] = {}
+        with self._lock:
+            for query_id, placement in self._placements.items():
+                for partition, volumes in placement.standbys.items():
+                    for volume in volumes:
+                        wanted.setdefault(volume, set()).add((query_id, partition))
+            plans = {q: p for q, p in self._plans.items() if self._placements[q].standbys}
+            return StandbyDuties(plans, {v: frozenset(keys) for v, keys in wanted.items()})
+
+    def keep_standbys(self, duties: StandbyDuties) -> None:
+        """Has the executors keep these standbys; their answers may move state partitions.
+
+        Raises:
+            HoldfastError: an executor cannot use its volume.
+        """
+        ask = partial(
+            _keep_partition,
+            duties=duties,
+            state_dir=self._state_dir,
+            executors=self._settings.placement.executors,
+            application_id=self._settings.application_id,
+        )
+        with self._lock:
+            alive = list(self._executors.values())
+        stage(self._context, "keep the standbys")
+        rdd = located(self._context, [e.location for e in alive])
+        reports: list[StandbyReport] = on_state_workers(rdd, ask, range(len(alive)))
+        self.observe_standbys(reports)
+
+    def observe_standbys(self, reports: Iterable[StandbyReport]) -> None:
+        """Records the lag of each standby, and places all state partitions again."""
+        with self._lock:
+            for report in reports:
+                volume = report.where.volume
+                known = self._surveys.get(volume)
+                if known is None or known.where != report.where:
+                    self._stale = True  # another process has the volume since the survey
+                    continue
+                found = {(s.query_id, s.partition): s for s in report.standbys}
+                self._standbys[volume] = found
+                known.positions.update({key: s.position for key, s in found.items()})
+            self._place_all()
+
+    def at_rest(self) -> bool:
+        """Whether every state partition is where it shall stay, and all standbys follow."""
+        with self._lock:
+            return all(
+                p.owners == p.shares
+                and all(self._follows(v, (q, n)) for n, vs in p.standbys.items() for v in vs)
+                for q, p in self._placements.items()
+            )
+
+    def standbys(self) -> StandbysByKey:
+        """The standbys of each state partition, by (query id, state partition)."""
+        with self._lock:
+            found: dict[_Key, list[tuple[Whereabouts, StandbyState]]] = {}
+            for query_id, placement in self._placements.items():
+                for partition, volumes in placement.standbys.items():
+                    key = query_id, partition
+                    found[key] = [
+                        (self._surveys[v].where, self._state(v, key))
+                        for v in volumes
+                        if v in self._surveys
+                    ]
+            return found
 
     def locations(self) -> list[str]:
         """Spark locations of all live executors, for work without a store."""
@@ -84,9 +179,10 @@ class Cluster:
         """Records the changelog position of each store."""
         with self._lock:
             for report in reports:
-                known = self._surveys.get(report.where.volume)
+                known, key = self._surveys.get(report.where.volume), (query_id, report.partition)
                 if known is not None:
-                    known.positions[(query_id, report.partition)] = report.position
+                    known.positions[key] = report.position
+                    self._ends[key] = max(self._ends.get(key, 0), report.position)
 
     def waits(self, query_id: str, errors: Sequence[HoldfastError]) -> None:
         """Records why a batch of the query is retried; without errors it is not.
@@ -111,18 +207,67 @@ class Cluster:
 
     def _worth_waiting(self, query_id: str | None, alive: list[Executor]) -> bool:
         """Whether a store of the query on a missing volume would take long to restore."""
+        known = self._placements.get(query_id or "", Placement())
         here = [v for v, e in self._executors.items() if e in alive]
-        for partition, volume in self._assignments.get(query_id or "", {}).items():
-            if volume not in here:
-                lost = self._position(volume, query_id, partition)
-                best = max((self._position(v, query_id, partition) for v in here), default=0)
-                if lost - best > self._settings.state.acceptable_recovery_lag:
-                    return True
+        for partition, volume in known.owners.items():
+            key = query_id or "", partition
+            if volume in here or any(self._follows(v, key) for v in here):
+                continue
+            lost = self._position(volume, key)
+            best = max((self._position(v, key) for v in here), default=0)
+            if lost - best > self._settings.state.acceptable_recovery_lag:
+                return True
         return False
 
-    def _position(self, volume: int, query_id: str | None, partition: int) -> int:
+    def _position(self, volume: int, key: _Key) -> int:
         survey = self._surveys.get(volume)
-        return survey.positions.get((query_id or "", partition), 0) if survey else 0
+        return survey.positions.get(key, 0) if survey else 0
+
+    def _state(self, volume: int, key: _Key) -> StandbyState:
+        """The standby as its executor last reported it; with lag -1 if it has not."""
+        return self._standbys.get(volume, {}).get(key, StandbyState(*key))
+
+    def _follows(self, volume: int, key: _Key) -> bool:
+        """Whether a standby there has been level with its changelog, and goes on."""
+        told = self._state(volume, key)
+        return told.lag >= 0 and not told.error
+
+    def _lag(self, volume: int, key: _Key) -> int:
+        """Changelog records that a store lacked when it was last heard of."""
+        if self._follows(volume, key):
+            return self._state(volume, key).lag
+        return max(0, self._ends.get(key, 0) - self._position(volume, key))
+
+    def _place_all(self) -> None:
+        for plan in self._plans.values():
+            self._place(plan)
+
+    def _place(self, plan: QueryPlan) -> None:
+        query_id, settings = plan.query.id, plan.settings
+        goal = Goal(
+            plan.state_partitions,
+            settings.placement.standbys,
+            settings.state.acceptable_recovery_lag,
+            settings.placement.keep,
+            copies=settings.state.backend != "memory",
+        )
+        keys = [(query_id, p) for p in range(plan.state_partitions)]
+        for key in keys:
+            furthest = max(self._position(v, key) for v in self._surveys)
+            self._ends[key] = max(self._ends.get(key, 0), furthest)
+        volumes = {
+            v: Stores({key[1]: self._lag(v, key) for key in keys}, s.where.node)
+            for v, s in self._surveys.items()
+        }
+        last = self._placements.get(query_id, Placement())
+        new = self._placements[query_id] = placed(goal, volumes, last)
+        moved = {p: v for p, v in new.owners.items() if last.owners.get(p, v) != v}
+        if moved:
+            _LOG.info("%s: state partitions moved to volumes %s", query_id, moved)
+        for partition, volume in new.owners.items():
+            self._standbys.get(volume, {}).pop((query_id, partition), None)
+        if new.standbys != last.standbys:
+            self.changed.set()
 
     def _await_executors(self) -> None:
         expected = self._settings.placement.executors
@@ -140,8 +285,7 @@ class Cluster:
             alive = executors(self._context)
             found = answers_of(alive, self._ask(alive)) if alive else {}
             if alive and len(found) == len(alive):
-                self._surveys = {s.where.volume: s for s in found.values()}
-                self._executors = {s.where.volume: e for e, s in found.items()}
+                self._surveyed(found)
                 self._known, self._stale = alive, False
                 return
             time.sleep(_POLL_S)
@@ -151,6 +295,15 @@ class Cluster:
             cause="executors are starting, or were just killed",
             action="wait; look at the executors' logs if it lasts",
         )
+
+    def _surveyed(self, found: Mapping[Executor, StoreSurvey]) -> None:
+        before = {v: s.where for v, s in self._surveys.items()}
+        self._surveys = {s.where.volume: s for s in found.values()}
+        self._executors = {s.where.volume: e for e, s in found.items()}
+        same = {v for v, s in self._surveys.items() if before.get(v) == s.where}
+        self._standbys = {v: states for v, states in self._standbys.items() if v in same}
+        self._place_all()
+        self.changed.set()
 
     def _ask(self, alive: list[Executor]) -> list[StoreSurvey]:
         ask = partial(
@@ -179,3 +332,16 @@ def _survey_partition(
 ) -> Iterator[StoreSurvey]:
     for _ in elements:
         yield survey(state_dir, executors, application_id)
+
+
+def _keep_partition(
+    _index: int,
+    elements: Iterable[int],
+    *,
+    duties: StandbyDuties,
+    state_dir: str,
+    executors: int,
+    application_id: str,
+) -> Iterator[StandbyReport]:
+    for _ in elements:
+        yield keep_standbys(duties, state_dir, executors, application_id)

@@ -24,6 +24,7 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.caught_up import CaughtUp
@@ -91,7 +92,8 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             steering = Steering(book, topology.queries, board, health, stop)
             counts = LeftOutCounts(settings, topology.queries, board.counted)
             looks = _Looks(board, watch, steering, counts)
-            _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
+            with StandbyKeeper(cluster, board.standbys_told):
+                _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
 

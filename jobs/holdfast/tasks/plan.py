@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.config.settings import Settings
@@ -9,7 +10,17 @@ from holdfast.state.changelog import CommitMarker
 from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
 
-__all__ = ["Batch", "QueryPlan", "StoreSurvey", "StreamPlan", "TaskReport", "Whereabouts"]
+__all__ = [
+    "Batch",
+    "QueryPlan",
+    "StandbyDuties",
+    "StandbyReport",
+    "StandbyState",
+    "StoreSurvey",
+    "StreamPlan",
+    "TaskReport",
+    "Whereabouts",
+]
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,8 @@ class Whereabouts:
     """The executor and volume that a task ran on.
 
     On Kubernetes the executor's name is its pod's name, and `host` is the pod's address: Spark's
-    driver assigns the executor id late, and the worker never learns it.
+    driver assigns the executor id late, and the worker never learns it.  `node` is the machine that
+    the pod runs on; empty: unknown.
     """
 
     executor_id: str
@@ -80,6 +92,7 @@ class Whereabouts:
     worker_pid: int
     jvm_pid: int
     host: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,42 @@ class StoreSurvey:
 
     where: Whereabouts
     positions: dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class StandbyDuties:
+    """The standbys that executors keep.
+
+    Attributes:
+        plans: by query id.
+        wanted: by volume, (query id, state partition) of each standby.
+    """
+
+    plans: Mapping[str, QueryPlan]
+    wanted: Mapping[int, frozenset[tuple[str, int]]]
+
+
+@dataclass(frozen=True)
+class StandbyState:
+    """One standby: its changelog position, and why it cannot follow (empty: it does).
+
+    `lag` is the number of changelog offsets that it lacked after its last round; -1 until it was
+    level for the first time.
+    """
+
+    query_id: str
+    partition: int
+    position: int = 0
+    lag: int = -1
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class StandbyReport:
+    """The standbys that an executor keeps."""
+
+    where: Whereabouts
+    standbys: tuple[StandbyState, ...]
 
 
 @dataclass(frozen=True)

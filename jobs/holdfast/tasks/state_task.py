@@ -5,18 +5,17 @@ The order and its failure table are in `holdfast.types.steps`; the numbers below
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
 import pyarrow as pa
 
-from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
-from holdfast.state import open_table_store
+from holdfast.errors import OffsetOverlap
 from holdfast.state.changelog import (
     FORMAT_VERSION,
     MARKER_KEY,
@@ -27,7 +26,7 @@ from holdfast.state.changelog import (
 )
 from holdfast.state.past import continued, digest
 from holdfast.state.progress import RestoreProgressFile
-from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport, restore
+from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
@@ -42,8 +41,8 @@ from holdfast.tasks.processors.base import (
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
+from holdfast.tasks.replay import open_store, replay, tombstones_kept_ms
 from holdfast.tasks.steps import Step, reached
-from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
@@ -54,7 +53,6 @@ from holdfast.types.times import FOREVER
 
 __all__ = ["StateTask", "covered", "expiring"]
 
-_LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
 # How long to wait until transactions that `init` has ended are seen to end, and until brokers end
 # one of a killed `compaction.apply.roll`: its timeout, and the 10 s between two broker checks.
@@ -183,16 +181,8 @@ class StateTask:
         self._producer.init()
         admin = shared_admin(settings.client())
         admin.await_ended(plan.changelog, self._partition, _ENDED_S)
-        self._store = open_table_store(
-            settings.state,
-            self._volume,
-            settings.application_id,
-            plan.query.id,
-            self._partition,
-            windowed=self._layout.windowed,
-            segmented=self._layout.segmented,
-        )
-        kept_ms = self._tombstones_kept_ms(admin)
+        self._store = open_store(plan, self._partition, self._volume)
+        kept_ms = tombstones_kept_ms(plan, admin)
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
@@ -213,68 +203,21 @@ class StateTask:
             restore_reason=report.reason,
         )
 
-    def _tombstones_kept_ms(self, admin: Admin) -> int:
-        # The topic's own setting may have been lowered since the job created the topic.
-        wanted = self._plan.settings.state.delete_retention_ms
-        found = admin.config(self._plan.changelog).get("delete.retention.ms")
-        return min(wanted, int(found)) if found is not None else wanted
-
     def _restore(self, store: TableStore, tombstones_kept_ms: int) -> RestoreReport:
-        reader = PartitionReader(
-            READ_AHEAD | self._plan.settings.client(),
-            self._plan.changelog,
-            self._partition,
-            exists=True,
-        )
-        try:
-            try:
-                return self._replay(store, reader, tombstones_kept_ms)
-            except StoreAhead as ahead:
-                self._refuse_lost_changelog(store, reader, ahead)
-                _LOG.error("%s: %s Wiping the store and restoring it in full.", self._name, ahead)
-                store.wipe()
-                return self._replay(store, reader, tombstones_kept_ms)
-        finally:
-            reader.close()
-
-    def _replay(
-        self, store: TableStore, reader: PartitionReader, tombstones_kept_ms: int
-    ) -> RestoreReport:
-        settings, query = self._plan.settings, self._plan.query
+        plan, application_id = self._plan, self._plan.settings.application_id
         root = self._volume.root if self._volume is not None else None
-        with RestoreProgressFile(
-            root, settings.application_id, query.id, self._partition
-        ) as progress:
+        client = READ_AHEAD | plan.settings.client()
+        reader = PartitionReader(client, plan.changelog, self._partition, exists=True)
+        with (
+            closing(reader),
+            RestoreProgressFile(root, application_id, plan.query.id, self._partition) as progress,
+        ):
 
             def told(now: RestoreProgress) -> None:
                 progress(now)
-                reached(Step.RESTORING, query.id, self._partition)
+                reached(Step.RESTORING, plan.query.id, self._partition)
 
-            return restore(
-                store,
-                reader,
-                self._plan.changelog_topic_id,
-                now_ms=_now_ms(),
-                delete_retention_ms=tombstones_kept_ms,
-                # `open` checks the changes of CREATE OR REPLACE against the commit marker.
-                fingerprint=None if query.replaces else query.fingerprint(),
-                batch_records=settings.state.restore_batch_records,
-                progress=told,
-            )
-
-    def _refuse_lost_changelog(
-        self, store: TableStore, reader: PartitionReader, ahead: StoreAhead
-    ) -> None:
-        start, end = reader.bounds()
-        if end > start or self._plan.settings.state.on_changelog_loss == "rebuild":
-            return
-        raise ChangelogLost(
-            f"{self._name} holds {store.rows} rows, but its changelog "
-            f"{self._plan.changelog} is empty (offsets {start}..{end}). {ahead.fact}",
-            cause="the changelog topic was deleted, or the cluster was replaced without its data",
-            action="restore the topic, or set on.changelog.loss=rebuild to drop the stores and "
-            "recompute the table from the source's earliest records",
-        )
+            return replay(plan, store, reader, tombstones_kept_ms, told)
 
     # -- steps 1 to 5 ------------------------------------------------------------------------
 

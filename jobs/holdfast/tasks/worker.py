@@ -29,16 +29,20 @@ from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.plan import (
     Batch,
     QueryPlan,
+    StandbyDuties,
+    StandbyReport,
     StoreSurvey,
     StreamPlan,
     TaskReport,
     Whereabouts,
 )
+from holdfast.tasks.standbys import Standbys
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
 
 __all__ = [
     "Answer",
+    "keep_standbys",
     "open_partition",
     "process_partition",
     "process_stream",
@@ -52,9 +56,11 @@ _CLAIM_WAIT_S = 10.0
 _NO_VOLUME = -1
 # Spark sets these in executors on Kubernetes only.
 _POD_NAME, _POD_IP = "SPARK_EXECUTOR_POD_NAME", "SPARK_EXECUTOR_POD_IP"
+_NODE_NAME = "HOLDFAST_NODE_NAME"  # the chart sets it
 _claiming = threading.Lock()
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
+_standbys = Standbys()
 
 
 def _volume(state_dir: str, executors: int) -> Volume:
@@ -87,7 +93,8 @@ def _processes() -> tuple[str, int, int]:
 
 def _where(ordinal: int) -> Whereabouts:
     executor, worker_pid, jvm_pid = _processes()
-    return Whereabouts(executor, ordinal, worker_pid, jvm_pid, os.environ.get(_POD_IP, ""))
+    host, node = os.environ.get(_POD_IP, ""), os.environ.get(_NODE_NAME, "")
+    return Whereabouts(executor, ordinal, worker_pid, jvm_pid, host, node)
 
 
 def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
@@ -98,9 +105,24 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
         for (app, query_id, p), task in _state_tasks.items()
         if app == application_id
     }
-    return StoreSurvey(
-        _where(volume.ordinal), {**survey_positions(volume, application_id), **still_open}
-    )
+    followed = {(s.query_id, s.partition): s.position for s in _standbys.states()}
+    positions = survey_positions(volume, application_id) | followed | still_open
+    return StoreSurvey(_where(volume.ordinal), positions)
+
+
+def keep_standbys(
+    duties: StandbyDuties, state_dir: str, executors: int, application_id: str
+) -> StandbyReport:
+    """Keeps the standbys wanted on this executor's volume, and no others, from now on."""
+    volume = _volume(state_dir, executors)
+    wanted = duties.wanted.get(volume.ordinal, frozenset())
+    plans = {key: duties.plans[key[0]] for key in wanted}
+    for plan in {p.query.id: p for p in plans.values()}.values():
+        load_functions(plan.settings.functions)
+    for key in wanted:
+        _close((application_id, *key))  # another executor owns it by now
+    _standbys.keep(plans, volume)
+    return StandbyReport(_where(volume.ordinal), _standbys.states())
 
 
 def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
@@ -146,6 +168,7 @@ def _answer(
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
                 return work(open_task)
             _close(key)
+        _standbys.leave(plan.query.id, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
         return _with_restore(task.open(), work(task))

@@ -147,7 +147,6 @@ class PartitionReader:
         """
         self.topic = topic
         self.partition = partition
-        self._name = f"topic {topic} partition {partition}"
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._headers = headers
@@ -157,6 +156,16 @@ class PartitionReader:
         self._pending: list[Message] = []  # fetched, not yet returned
         self._position = -1  # the next offset to return; -1: not assigned
         self._fetched = -1  # the offset after all fetched records, returned or pending
+
+    @property
+    def _name(self) -> str:
+        return f"topic {self.topic} partition {self.partition}"
+
+    def turn_to(self, topic: str, partition: int) -> None:
+        """Reads another topic partition from now on, over the same connections."""
+        if (topic, partition) != (self.topic, self.partition):
+            self.topic, self.partition = topic, partition
+            self._pending, self._position, self._fetched = [], -1, -1
 
     def bounds(self) -> tuple[int, int]:
         """The log start and the read_committed end (last stable offset).

@@ -27,6 +27,7 @@ __all__ = [
     "PartitionStatus",
     "QueryState",
     "QueryStatus",
+    "StandbyStatus",
     "status_path",
 ]
 
@@ -62,6 +63,22 @@ class ExecutorStatus:
 
 
 @dataclass(frozen=True, config=_TOLERANT)
+class StandbyStatus:
+    """A copy of a state partition on another executor's volume, ready to take over.
+
+    Attributes:
+        lag: changelog offsets that it lacked after its last round; -1: it has not been level yet.
+        error: why it does not follow its changelog; empty: it does.
+    """
+
+    executor: str
+    volume: str = ""
+    position: int = 0
+    lag: int = -1
+    error: str = ""
+
+
+@dataclass(frozen=True, config=_TOLERANT)
 class PartitionStatus:
     """One state partition of a query; offsets are of its changelog partition."""
 
@@ -75,6 +92,7 @@ class PartitionStatus:
     restore_records: int = 0
     restore_bytes: int = 0
     restore_seconds: float = 0.0
+    standbys: tuple[StandbyStatus, ...] = ()
 
     @property
     def lag(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.helm.conftest import Manifest
 
-__all__ = ["CHART", "FULL", "MINIMAL", "SETS", "containers", "named", "pods"]
+__all__ = ["CHART", "FULL", "MINIMAL", "SETS", "SQL", "containers", "named", "pods"]
 
 CHART = "holdfast"
 SQL = """

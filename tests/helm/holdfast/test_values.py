@@ -12,7 +12,7 @@ import yaml
 
 from holdfast.config.sql_properties import refused_in_sql
 from tests.helm.conftest import CHARTS, Refused, Render
-from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, named
+from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SQL, containers, named
 
 VALUES = yaml.safe_load((CHARTS / CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHARTS / CHART / "values.schema.json").read_text())
@@ -180,3 +180,13 @@ def test_a_release_name_that_makes_too_long_names_is_refused(
 
 def test_a_chart_that_depends_on_this_one_may_have_globals(render: Render) -> None:
     assert render(CHART, MINIMAL | {"global": {"anything": 1}})
+
+
+def test_the_production_example_has_standbys_on_other_nodes(render: Render) -> None:
+    values = yaml.safe_load((CHARTS / CHART / "examples" / "production.yaml").read_text())
+    found = named(render(CHART, values | {"sql": SQL}, "movies"))
+    properties = yaml.safe_load(found["ConfigMap/movies"]["data"]["properties.yaml"])
+    assert properties["standby.replicas"] == 1
+    (executor,) = containers(found["StatefulSet/movies-executor"]["spec"]["template"])
+    node = next(e for e in executor["env"] if e["name"] == "HOLDFAST_NODE_NAME")
+    assert node["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"

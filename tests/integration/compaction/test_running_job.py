@@ -15,8 +15,8 @@ import pytest
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.ids import changelog_topic
 from tests.integration.compaction.applying import own_settings
-from tests.integration.runtime.test_job import Job
 from tests.support.running_job import WAIT_S
+from tests.support.totals_job import TotalsJob
 
 pytestmark = pytest.mark.timeout(900)
 SENT = 16_000  # eight batches
@@ -26,9 +26,11 @@ ROUND = 100
 @pytest.fixture
 def job(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
-) -> Iterator[Job]:
+) -> Iterator[TotalsJob]:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Job(tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:], 2_000)
+    made = TotalsJob(
+        tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:], 2_000
+    )
     yield made
     made.stop()
 
@@ -36,7 +38,7 @@ def job(
 class _Load:
     """Sends to the job's topic, a little at a time, until it is told to end."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TotalsJob) -> None:
         self._job = job
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._work)
@@ -56,12 +58,12 @@ class _Load:
             self.rounds += 1
 
 
-def _records(job: Job) -> int:
+def _records(job: TotalsJob) -> int:
     status = job.status()
     return status.queries["ctas_totals"].records_total if status is not None else 0
 
 
-def _compaction(job: Job, *words: str) -> str:
+def _compaction(job: TotalsJob, *words: str) -> str:
     asked = [sys.executable, "-m", "holdfast.cli.main", "compaction", *words]
     asked += ["--home", str(job.home)]
     if words[0] != "plan":  # which asks nobody
@@ -71,7 +73,7 @@ def _compaction(job: Job, *words: str) -> str:
     return told.stdout
 
 
-def test_a_running_job_keeps_its_table_exact_while_its_changelog_is_cleaned(job: Job) -> None:
+def test_a_running_job_keeps_its_table_exact_while_its_changelog_is_cleaned(job: TotalsJob) -> None:
     job.produce(SENT, seed=1)
     job.start()
     job.until(lambda s: _records(job) == SENT, "the records before the apply")

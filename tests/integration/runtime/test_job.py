@@ -3,133 +3,35 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import orjson
 import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
-from holdfast.transport.reader import Chunk
-from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
+from holdfast.types.ids import changelog_topic, dead_letter_topic
 from holdfast.types.status import JobState, JobStatus, QueryState
-from tests.support.running_job import WAIT_S, RunningJob
+from tests.support.running_job import WAIT_S
+from tests.support.totals_job import TotalsJob
 
-SQL = """
-CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
-  WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', TIMESTAMP='ts');
-CREATE TABLE totals WITH (KAFKA_TOPIC='{totals}') AS
-  SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM events
-  GROUP BY customer EMIT CHANGES;
-CREATE STREAM large WITH (KAFKA_TOPIC='{large}') AS
-  SELECT customer, amount * 2 AS twice FROM events WHERE amount > 90;
-"""
 GARBAGE = [b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"]
 
 pytestmark = pytest.mark.timeout(900)
 
 
-@dataclass
-class Job(RunningJob):
-    """One application: its files, its topics, and the truth about what was sent to it."""
-
-    topic: str
-    customers: int = 500
-    count: Counter[bytes] = field(default_factory=Counter)
-    total: Counter[bytes] = field(default_factory=Counter)
-    large: Counter[tuple[bytes, int]] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.properties |= {"state.partitions": "4", "max.offsets.per.trigger": "2000"}
-        Admin(self.client).ensure_topic(self.topic, 3, -1, {})
-        names = {"topic": self.topic, "totals": self.totals_topic, "large": self.large_topic}
-        (self.home / "job.sql").write_text(SQL.format(**names))
-
-    @property
-    def totals_topic(self) -> str:
-        return f"{self.topic}-totals"
-
-    @property
-    def large_topic(self) -> str:
-        return f"{self.topic}-large"
-
-    def produce(self, records: int, seed: int) -> None:
-        rng = random.Random(seed)
-        producer = Producer(self.client)
-        for n in range(records):
-            customer = f"c{rng.randrange(self.customers)}".encode()
-            amount = rng.randrange(100)
-            value = {"customer": customer.decode(), "amount": amount, "ts": 1_700_000_000_000 + n}
-            headers = {"twice": str(amount * 2)}
-            producer.send(self.topic, customer, orjson.dumps(value), headers=headers)
-            self.count[customer] += 1
-            self.total[customer] += amount
-            self.large[customer, amount * 2] += amount > 90
-        producer.flush()
-
-    def owned(self) -> set[str]:
-        claims = SinkOwners(Admin(self.client), self.client).claims()
-        return {c.sink for c in claims if c.application_id == self.application_id}
-
-    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        return [record for chunk in self.chunks(topic) for record in _pairs(chunk)]
-
-    def check_exact(self) -> None:
-        """The table's last values and every record of the stream, against the truth."""
-        table = {k: orjson.loads(v) for k, v in self.read(self.totals_topic) if k and v}
-        assert table == {k: {"N": n, "TOTAL": self.total[k]} for k, n in self.count.items()}
-        seen: dict[bytes, int] = {}
-        for key, value in self.read(self.totals_topic):
-            assert key is not None
-            assert value is not None
-            n = orjson.loads(value)["N"]
-            assert n > seen.get(key, 0), f"{key!r} went from {seen.get(key)} to {n}"
-            seen[key] = n
-        large = [(v, h) for c in self.chunks(self.large_topic) for v, h in _with_headers(c)]
-        rows = [orjson.loads(v) for v, _ in large if v is not None]
-        twice = Counter((row["CUSTOMER"].encode(), row["TWICE"]) for row in rows)
-        assert twice == +self.large
-        headers = [[("twice", str(row["TWICE"]).encode())] for row in rows]
-        assert [h for _, h in large] == headers, "each has those of the record it was made of"
-
-    def lag(self) -> int:
-        """Offsets that the slower of the two queries has not committed."""
-        admin = Admin(self.client)
-        ends = {p: end for p, (_, end) in admin.bounds(self.topic).items()}
-
-        def of(query_id: str) -> int:
-            committed = admin.committed(consumer_group(self.application_id, query_id), self.topic)
-            return sum(end - committed.get(p, 0) for p, end in ends.items())
-
-        return max(of("ctas_totals"), of("csas_large"))
-
-
-def _pairs(chunk: Chunk) -> Iterator[tuple[bytes | None, bytes | None]]:
-    return zip(chunk.keys, chunk.values, strict=True)
-
-
-def _with_headers(
-    chunk: Chunk,
-) -> Iterator[tuple[bytes | None, list[tuple[str, bytes | None]]]]:
-    return zip(chunk.values, chunk.headers, strict=True)
-
-
 @pytest.fixture
 def job(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
-) -> Iterator[Job]:
+) -> Iterator[TotalsJob]:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Job(tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:])
+    made = TotalsJob(tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:])
     yield made
     made.stop()
 
@@ -138,7 +40,7 @@ def _records(status: JobStatus) -> int:
     return status.queries["ctas_totals"].records_total
 
 
-def test_what_can_be_lost_and_what_cannot(job: Job) -> None:
+def test_what_can_be_lost_and_what_cannot(job: TotalsJob) -> None:
     """One table's life; a start of Spark takes longer than all that it does here."""
     job.produce(3_000, seed=3)
     producer = Producer(job.client)
@@ -153,7 +55,7 @@ def test_what_can_be_lost_and_what_cannot(job: Job) -> None:
     _lose_changelog(job)
 
 
-def _lose_volumes(job: Job) -> None:
+def _lose_volumes(job: TotalsJob) -> None:
     """A job has no other files: its progress is in Kafka."""
     files = {path.name for path in (job.home / "run" / job.application_id).iterdir()}
     assert "checkpoint" not in files
@@ -172,7 +74,7 @@ def _lose_volumes(job: Job) -> None:
     assert job.lag() == 0
 
 
-def _lose_changelog(job: Job) -> None:
+def _lose_changelog(job: TotalsJob) -> None:
     shutil.rmtree(job.home / "state")
     Admin(job.client).delete_topic(changelog_topic(job.application_id, "ctas_totals"))
     refused = job.finish()
@@ -184,7 +86,7 @@ def _lose_changelog(job: Job) -> None:
     assert rebuilt.returncode == 0, rebuilt.stderr
 
 
-def test_a_record_that_cannot_be_decoded_may_stop_the_job(job: Job) -> None:
+def test_a_record_that_cannot_be_decoded_may_stop_the_job(job: TotalsJob) -> None:
     producer = Producer(job.client)
     producer.send(job.topic, b"bad", GARBAGE[0])
     producer.flush()
@@ -195,7 +97,7 @@ def test_a_record_that_cannot_be_decoded_may_stop_the_job(job: Job) -> None:
 
 
 def test_orders_reach_a_running_job_and_outlive_its_driver(
-    job: Job, capsys: pytest.CaptureFixture[str]
+    job: TotalsJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One query pauses while the other goes on, over a SIGKILL of the driver."""
     job.produce(2_000, seed=21)
@@ -234,14 +136,16 @@ def _others(status: JobStatus) -> int:
     return status.queries["csas_large"].records_total
 
 
-def _order(job: Job, capsys: pytest.CaptureFixture[str], verb: str, *query: str) -> str:
+def _order(job: TotalsJob, capsys: pytest.CaptureFixture[str], verb: str, *query: str) -> str:
     servers = f"bootstrap.servers={job.client['bootstrap.servers']}"
     named = ("--application-id", job.application_id)
     assert main([verb, *query, *named, "--set", servers, "--home", str(job.home)]) == 0, job.log()
     return capsys.readouterr().out
 
 
-def test_the_same_driver_goes_on_after_a_broker_was_silent(job: Job, kafka: BrokerStatus) -> None:
+def test_the_same_driver_goes_on_after_a_broker_was_silent(
+    job: TotalsJob, kafka: BrokerStatus
+) -> None:
     """Longer than any request may take, so that streams end and are started again."""
     job.produce(2_000, seed=11)
     job.start()

@@ -12,7 +12,7 @@ from holdfast.errors import CommitUnknown
 from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
-from holdfast.tasks import state_task, stream_task
+from holdfast.tasks import replay, state_task, stream_task
 from tests.simulation.histories.faults import Kind
 from tests.simulation.histories.world import History, Mutate
 from tests.simulation.jobs.statements import STATELESS
@@ -35,7 +35,7 @@ def _missed_tombstones(patch: pytest.MonkeyPatch) -> None:
     def forgiving(*args: Any, **facts: Any) -> restore.RestoreReport:
         return real(*args, **{**facts, "delete_retention_ms": 1 << 60})
 
-    patch.setattr(state_task, "restore", forgiving)
+    patch.setattr(replay, "restore", forgiving)
     patch.setattr(restore, "_wrong_count", _uncounted)
 
 

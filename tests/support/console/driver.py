@@ -13,7 +13,14 @@ from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange, changelog_topic
-from holdfast.types.status import ExecutorStatus, JobState, JobStatus, PartitionStatus, QueryStatus
+from holdfast.types.status import (
+    ExecutorStatus,
+    JobState,
+    JobStatus,
+    PartitionStatus,
+    QueryStatus,
+    StandbyStatus,
+)
 from tests.support.console.world import JOB, World
 
 WHERE = (Whereabouts("0", 0, 11, 12), Whereabouts("1", 1, 13, 14))
@@ -26,6 +33,7 @@ class DriverOf:
     world: World
     records: dict[str, int] = field(default_factory=dict)
     lag: int = 0
+    standby_lag: int = 0
     url: str = ""
     application_id: str = JOB
 
@@ -86,5 +94,8 @@ class DriverOf:
         where = WHERE[partition % 2]
         return PartitionStatus(
             partition, where.executor_id, str(where.volume), state.rows, state.bytes, state.end,
-            state.end, 1_200, 80_000, 0.4,
+            state.end, 1_200, 80_000, 0.4, (StandbyStatus(
+                WHERE[1 - partition % 2].executor_id, str(1 - partition % 2), state.end,
+                self.standby_lag,
+            ),),
         )  # fmt: skip

@@ -32,6 +32,7 @@ from holdfast.types.status import (
     PartitionStatus,
     QueryState,
     QueryStatus,
+    StandbyStatus,
     status_path,
 )
 
@@ -85,6 +86,27 @@ def test_a_state_partition_shows_owner_position_lag_and_restore() -> None:
     text = shown(JobView("app", status(), True, (view(ROWS),)))
     for part in ("4.0 KiB", "90", "100", "10", "70 records, 2.0 KiB in 0.25 s"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("standby", "text"),
+    [
+        (StandbyStatus("2", "1", 100, 0), "volume 1: level"),
+        (StandbyStatus("2", "1", 90, 1_234), "volume 1: 1,234 behind"),
+        (StandbyStatus("2", "1", 10), "volume 1: restoring"),
+        (StandbyStatus("2", "1", 10, 0, "The volume is full."), "volume 1: stopped"),
+    ],
+)
+def test_a_state_partition_shows_its_standbys(standby: StandbyStatus, text: str) -> None:
+    sold = replace(SOLD, state_partitions=(replace(PARTITION, standbys=(standby,)),))
+    job = JobView("app", status(), True, (TableView("SOLD", "ctas_sold", sold),))
+    assert text in shown(job)
+    (told,) = json.loads(as_json(job))["tables"][0]["state_partitions"][0]["standbys"]
+    assert told == {
+        "executor": "2", "volume": "1", "position": standby.position, "lag": standby.lag,
+        "error": standby.error,
+    }  # fmt: skip
+    assert "standbys" not in shown(JobView("app", status(), True, (view(ROWS),)))
 
 
 def test_all_tables_are_a_summary() -> None:

@@ -108,6 +108,13 @@ def test_client_settings_that_exactly_once_rests_on_are_refused(name: str) -> No
         build_settings([Origin("test", {f"kafka.{name}": "x"})], "app")
 
 
+def test_state_in_memory_has_no_standbys() -> None:
+    assert _build(standby__replicas="2").placement.standbys == 2
+    with pytest.raises(InvalidConfig, match=r"state\.backend=memory has no standbys"):
+        _build(standby__replicas=1, state__backend="memory")
+    assert _build(standby__replicas=0, state__backend="memory").placement.standbys == 0
+
+
 def test_other_client_settings_pass_as_text() -> None:
     settings = build_settings(
         [Origin("t", {"kafka.security.protocol": "SSL", "kafka.log.queue": True})], "app"

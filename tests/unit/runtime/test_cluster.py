@@ -1,8 +1,29 @@
+"""The driver's view of its executors, and what it decides when they come and go."""
+
 from __future__ import annotations
 
-from holdfast.runtime.cluster import answers_of
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from holdfast.config.settings import PlacementSettings, Settings, StateSettings
+from holdfast.runtime import cluster as cluster_module
+from holdfast.runtime.cluster import Cluster, answers_of
 from holdfast.runtime.jvm.spark_internals import Executor
-from holdfast.tasks.plan import StoreSurvey, Whereabouts
+from holdfast.tasks.plan import (
+    QueryPlan,
+    StandbyDuties,
+    StandbyReport,
+    StandbyState,
+    StoreSurvey,
+    Whereabouts,
+)
+from tests.simulation.jobs.one_table import query
 
 
 def _survey(name: str, volume: int, host: str = "") -> StoreSurvey:
@@ -28,3 +49,158 @@ def test_an_executor_that_did_not_answer_is_left_out() -> None:
     alive = [Executor("7", "10.0.0.5"), Executor("9", "10.0.0.4")]
     survey = _survey("job-executor-1", 1, "10.0.0.5")
     assert answers_of(alive, [survey]) == {alive[0]: survey}
+
+
+@dataclass
+class Machine:
+    """Executors that hold stores, and what the driver's cluster asks of them.
+
+    Attributes:
+        stores: by volume, the changelog position of each state partition's store.
+        lags: by volume, the lag of each standby; -1 where it is not named.
+    """
+
+    stores: dict[int, dict[int, int]]
+    lags: dict[int, dict[int, int]] = field(default_factory=dict)
+    alive: list[int] = field(default_factory=lambda: [0, 1])
+    workers: dict[int, int] = field(default_factory=dict)
+    surveys: int = 0
+
+    def executors(self, _: object) -> list[Executor]:
+        return [Executor(str(v), "host") for v in self.alive]
+
+    def located(self, _: object, locations: Sequence[str]) -> list[int]:
+        return [int(location.rsplit("_", 1)[1]) for location in locations]
+
+    def on_state_workers(
+        self, volumes: list[int], work: partial[Any], partitions: Sequence[int]
+    ) -> list[Any]:
+        duties = work.keywords.get("duties")
+        asked = [volumes[p] for p in partitions]
+        if duties is None:
+            self.surveys += 1
+            return [StoreSurvey(self.where(v), self.positions(v)) for v in asked]
+        return [self.report(v, duties) for v in asked]
+
+    def where(self, volume: int) -> Whereabouts:
+        return Whereabouts(str(volume), volume, self.workers.get(volume, 1), 2)
+
+    def positions(self, volume: int) -> dict[tuple[str, int], int]:
+        return {("ctas_t", p): at for p, at in self.stores[volume].items()}
+
+    def report(self, volume: int, duties: StandbyDuties) -> StandbyReport:
+        lags = self.lags.get(volume, {})
+        states = (
+            StandbyState(q, p, self.stores[volume].get(p, 0), lags.get(p, -1))
+            for q, p in sorted(duties.wanted.get(volume, ()))
+        )
+        return StandbyReport(self.where(volume), tuple(states))
+
+
+WAIT_MS = 300
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> QueryPlan:
+    placement = PlacementSettings(executors=2, standbys=1, wait_ms=WAIT_MS)
+    state = StateSettings(partitions=2, acceptable_recovery_lag=10)
+    settings = Settings("app", placement=placement, state=state)
+    return QueryPlan(settings, query("t"), "changelog", "id", 1, str(tmp_path))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine({0: {0: 1_000, 1: 900}, 1: {1: 1_000, 0: 900}})
+    for name in ("executors", "located", "on_state_workers"):
+        monkeypatch.setattr(cluster_module, name, getattr(made, name))
+    monkeypatch.setattr(cluster_module, "stage", lambda *_: None)
+    return made
+
+
+def _volumes(cluster: Cluster, plan: QueryPlan) -> dict[int, int]:
+    return {p: volume for p, (volume, _) in cluster.placement(plan).items()}
+
+
+def _follow(cluster: Cluster, machine: Machine, lags: dict[int, dict[int, int]]) -> None:
+    machine.lags = lags
+    cluster.keep_standbys(cluster.duties())
+
+
+def _timed(cluster: Cluster, plan: QueryPlan) -> tuple[dict[int, int], float]:
+    began = time.monotonic()
+    return _volumes(cluster, plan), (time.monotonic() - began) * 1000
+
+
+def test_every_partition_has_a_standby_on_another_volume(plan: QueryPlan, machine: Machine) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    assert cluster.duties().wanted == {1: {("ctas_t", 0)}, 0: {("ctas_t", 1)}}
+    assert cluster.changed.is_set()
+    assert not cluster.at_rest()
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
+    assert cluster.at_rest()
+    ((where, state),) = cluster.standbys()["ctas_t", 0]
+    assert (where.volume, state.lag) == (1, 0)
+
+
+def test_a_standby_that_follows_takes_over_without_a_wait(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 40}})
+    machine.alive = [1]
+    volumes, waited_ms = _timed(cluster, plan)
+    assert volumes == {0: 1, 1: 1}
+    assert waited_ms < WAIT_MS / 2
+
+
+@pytest.mark.parametrize("lags", [{}, {0: {1: 0}}])
+def test_one_that_was_never_level_is_no_reason_not_to_wait(
+    plan: QueryPlan, machine: Machine, lags: dict[int, dict[int, int]]
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    _follow(cluster, machine, lags)
+    machine.alive = [1]
+    _, waited_ms = _timed(cluster, plan)
+    assert waited_ms >= WAIT_MS
+
+
+def test_an_executor_that_came_back_empty_is_warmed_between_batches(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
+    machine.alive = [1]
+    assert _volumes(cluster, plan) == {0: 1, 1: 1}
+    machine.alive, machine.stores[0], machine.workers[0] = [0, 1], {}, 7
+    cluster.look_again()
+    assert _volumes(cluster, plan) == {0: 1, 1: 1}, "it has nothing yet"
+    assert cluster.duties().wanted == {0: {("ctas_t", 0), ("ctas_t", 1)}}
+    _follow(cluster, machine, {0: {0: 3, 1: 50_000}})
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+
+
+def test_what_another_process_says_of_a_volume_is_not_believed(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    machine.workers[1] = 7
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
+    assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [-1]
+    before = machine.surveys
+    cluster.look_again()
+    assert machine.surveys == before + 1
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
+    assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [0]
+
+
+def test_no_survey_while_executors_are_missing(plan: QueryPlan, machine: Machine) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    _volumes(cluster, plan)
+    machine.alive, before = [1], machine.surveys
+    cluster.look_again()
+    assert machine.surveys == before, "the next batch decides how long to wait for it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.look.facts import JobView, TableRows, TableView
-from holdfast.types.status import PartitionStatus, QueryState
+from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
 from holdfast.types.words import human_bytes
 
 __all__ = ["as_json", "console", "render", "rows_table"]
@@ -78,6 +79,7 @@ def _partition_json(partition: PartitionStatus) -> dict[str, Any]:
         "restore_records": partition.restore_records,
         "restore_bytes": partition.restore_bytes,
         "restore_seconds": partition.restore_seconds,
+        "standbys": [asdict(standby) for standby in partition.standbys],
     }
 
 
@@ -182,7 +184,8 @@ def _cell(value: Any) -> str:
 
 def _partitions(view: TableView) -> Table:
     heads = ("*partition", "owner", "volume", "*rows", "*bytes", "*position", "*end", "*lag")
-    table = _grid(*heads, "restored")
+    with_standbys = any(p.standbys for p in view.status.state_partitions)
+    table = _grid(*heads, *(["standbys"] if with_standbys else []), "restored")
     table.title = f"state partitions, changelog {view.status.changelog}"
     table.title_justify = "left"
     for p in view.status.state_partitions:
@@ -195,9 +198,21 @@ def _partitions(view: TableView) -> Table:
             f"{p.position:,}",
             f"{p.changelog_end:,}",
             f"{view.lag_of(p):,}",
+            *(["\n".join(map(_standby, p.standbys)) or "-"] if with_standbys else []),
             _restored(p),
         )
     return table
+
+
+def _standby(standby: StandbyStatus) -> str:
+    """Its volume, and how far it is."""
+    if standby.error:
+        state = "stopped"
+    elif standby.lag < 0:
+        state = "restoring"
+    else:
+        state = f"{standby.lag:,} behind" if standby.lag else "level"
+    return f"volume {standby.volume}: {state}"
 
 
 def _restored(partition: PartitionStatus) -> str:

@@ -39,7 +39,7 @@ def stores_done(
         wanted = sorted(batch.state_partitions)
 
     def placed(pending: Sequence[int]) -> list[Answer]:
-        answers = attempt(pending, cluster.placement(plan.query.id))
+        answers = attempt(pending, cluster.placement(plan))
         cluster.observe(plan.query.id, [a for a in answers if isinstance(a, TaskReport)])
         return answers
 

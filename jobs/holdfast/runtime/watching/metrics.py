@@ -11,6 +11,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
 
+from holdfast.runtime.cluster import StandbysByKey
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Query
@@ -19,6 +20,7 @@ __all__ = ["Metrics"]
 
 _QUERY = ("query",)
 _PARTITION = ("query", "state_partition")
+_STANDBY = (*_PARTITION, "volume")
 # Seconds; a commit takes a broker some milliseconds, and seconds under load.
 _COMMIT_BUCKETS = (
     0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 10, 30,
@@ -65,6 +67,9 @@ class Metrics:
             "store_bytes": self._gauge("store_bytes", "Bytes of a store on its volume", _PARTITION),
             "position": self._gauge("store_position", "Changelog position of a store", _PARTITION),
         }
+        self._standby_lag = self._gauge(
+            "standby_lag", "Changelog offsets a standby lacks; -1: not level yet", _STANDBY
+        )
         self._lag = self._gauge("records_lag", "Source offsets not yet committed", _QUERY)
         self._batch_id = self._gauge("batch_id", "The last committed batch", _QUERY)
 
@@ -122,6 +127,14 @@ class Metrics:
             self._left_out["left_out_records"].labels(query_id, reason).set(count)
             share = shares[reason.replace("-", "_")]
             self._left_out["left_out_share"].labels(query_id, reason).set(share)
+
+    def standbys(self, found: StandbysByKey) -> None:
+        """Sets the lag of every standby; those of before are no longer told."""
+        self._standby_lag.clear()
+        for (query_id, partition), standbys in found.items():
+            for where, state in standbys:
+                labels = query_id, str(partition), str(where.volume)
+                self._standby_lag.labels(*labels).set(state.lag)
 
     def lag(self, query: Query, records: int) -> None:
         """Sets the number of source offsets between the group's position and the topic's end."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cluster import Cluster, StandbysByKey
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.state.topics.progress_counts import Counted
-from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic
 from holdfast.types.left_out import LeftOut, WarnShares
@@ -27,6 +27,7 @@ from holdfast.types.status import (
     PartitionStatus,
     QueryState,
     QueryStatus,
+    StandbyStatus,
     status_path,
 )
 from holdfast.types.topology import Query
@@ -124,6 +125,17 @@ class Scoreboard:
             self._put(query_id, self._status.queries[query_id])
             self._write()
 
+    def standbys_told(self) -> None:
+        """Takes over the standbys that the executors have reported."""
+        with self._lock:
+            if self._cluster is None:
+                return
+            standbys = self._cluster.standbys()
+            self._metrics.standbys(standbys)
+            for query_id, known in self._status.queries.items():
+                self._put(query_id, _with_standbys(query_id, known, standbys))
+            self._write()
+
     def _put(self, query_id: str, status: QueryStatus) -> None:
         status = _with_left_out(status, self._counted.get(query_id, Counted()), self._shares)
         self._metrics.left_out(query_id, status.left_out)
@@ -201,6 +213,21 @@ def _updated(
         dropped_late=sum(m.dropped_late for m in markers),
         dropped_null_key=sum(m.dropped_null_key for m in markers),
         state_partitions=tuple(partitions[p] for p in sorted(partitions)),
+    )
+
+
+def _with_standbys(query_id: str, known: QueryStatus, standbys: StandbysByKey) -> QueryStatus:
+    partitions = tuple(
+        replace(p, standbys=tuple(map(_standby, standbys.get((query_id, p.partition), ()))))
+        for p in known.state_partitions
+    )
+    return replace(known, state_partitions=partitions)
+
+
+def _standby(told: tuple[Whereabouts, StandbyState]) -> StandbyStatus:
+    where, state = told
+    return StandbyStatus(
+        where.executor_id, str(where.volume), state.position, state.lag, state.error
     )
 
 

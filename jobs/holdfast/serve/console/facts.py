@@ -268,11 +268,11 @@ def partitions(
 
 
 def _owner(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The executor's store, as the driver last reported it."""
+    """The executor's store and its standbys, as the driver last reported them."""
     if told is None:
         return None
     names = ("owner", "volume", "rows", "bytes", "position", "restore_records", "restore_seconds")
-    return {name: told.get(name) for name in names}
+    return {name: told.get(name) for name in names} | {"standbys": list(told.get("standbys", ()))}
 
 
 def _holders(members: Iterable[Member]) -> dict[tuple[str, int], list[dict[str, Any]]]:

@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
-from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from tests.simulation.jobs.one_table import query
 
@@ -44,3 +44,12 @@ def test_counts_latencies_and_sizes_are_served() -> None:
     assert found['holdfast_records_lag{query="ctas_t"}'] == 42
     assert found['holdfast_batch_id{query="ctas_t"}'] == 7
     assert found["holdfast_dead_letter_records"] == 3
+
+
+def test_only_the_standbys_of_now_have_a_lag() -> None:
+    metrics = Metrics("app")
+    for lag, partitions in ((7, (0, 1)), (-1, (1,))):
+        states = {("ctas_t", p): [(WHERE, StandbyState("ctas_t", p, 9, lag))] for p in partitions}
+        metrics.standbys(states)
+    found = {name: value for name, value in _scrape(metrics).items() if "standby" in name}
+    assert found == {'holdfast_standby_lag{query="ctas_t",state_partition="1",volume="0"}': -1}

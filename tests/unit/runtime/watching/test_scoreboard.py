@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -14,10 +16,10 @@ from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql.plan.topology import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.topics.progress_counts import Counted
-from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from holdfast.types.left_out import LeftOut, WarnShares
-from holdfast.types.status import JobStatus, status_path
+from holdfast.types.status import JobStatus, StandbyStatus, status_path
 
 SQL = """
 CREATE STREAM s (k VARCHAR, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
@@ -96,3 +98,21 @@ def test_shares_are_metrics() -> None:
     assert value("holdfast_left_out_share", "late") == 0.12
     assert value("holdfast_left_out_share", "dead-letter") == 0.25
     assert value("holdfast_left_out_share", "null-key") == 0
+
+
+def test_standbys_are_told_beside_the_owner_until_there_are_none(
+    board: Scoreboard, tmp_path: Path
+) -> None:
+    where, state = Whereabouts("1", 1, 3, 4), StandbyState("ctas_t", 0, 90, 12)
+    found: dict[Any, Any] = {("ctas_t", 0): [(where, state)]}
+    cluster = SimpleNamespace(standbys=lambda: found, whereabouts=lambda: [where])
+    board.standbys_told()  # nothing to tell before Spark runs
+    board.attach(cast("Any", cluster))
+    board.standbys_told()
+    first, second = _written(tmp_path).queries["ctas_t"].state_partitions
+    assert first.standbys == (StandbyStatus("1", "1", 90, 12),)
+    assert second.standbys == ()
+    found.clear()
+    board.standbys_told()
+    first, _ = _written(tmp_path).queries["ctas_t"].state_partitions
+    assert first.standbys == ()

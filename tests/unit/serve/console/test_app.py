@@ -177,6 +177,7 @@ def test_partitions_have_their_executor_and_all_of_their_copies(asking: Asking) 
     assert mine == [p for p in told if p["table"] == "PER_CITY"]
     assert [p["partition"] for p in mine] == [0, 1, 2, 3]
     assert [p["owner"]["owner"] for p in mine] == ["0", "1", "0", "1"]
+    assert [p["owner"]["standbys"][0]["volume"] for p in mine] == ["1", "0", "1", "0"]
     for partition in mine:
         here, there = partition["holders"]
         assert (here["server"], here["lag"], here["restoring"]) == ("0", 0, False)

@@ -55,7 +55,7 @@ function list(name, all, pace) {
     const end = Math.max(p.owner?.position ?? 0, ...p.holders.map((h) => h.end));
     return [
       el("span", {}, el("span", { class: "on-phone" }, "Partition "), String(p.partition)),
-      p.owner ? el("span", { class: "when" }, `${p.owner.owner}${p.owner.volume ? `, volume ${p.owner.volume}` : ""}`) : el("span", { class: "soft" }, "–"),
+      owner(p.owner),
       count(p.owner?.rows ?? best?.rows), bytes(p.owner?.bytes ?? best?.bytes), count(end),
       p.owner?.restore_records ? `${brief(p.owner.restore_records)} in ${seconds(p.owner.restore_seconds)}` : "–",
       el("div", { class: "copies" }, p.holders.length
@@ -66,6 +66,21 @@ function list(name, all, pace) {
   return el("section", { class: "panel", "aria-label": name },
     el("div", { class: "head" }, el("h2", {}, name), el("span", { class: "soft small" }, all[0]?.topic ?? "")),
     table(`State partitions of ${name}`, COLUMNS, rows));
+}
+
+/** The executor that keeps a partition, and those that would take it over. */
+function owner(told) {
+  if (!told) return el("span", { class: "soft" }, "–");
+  return el("div", { class: "copies" },
+    el("span", { class: "when" }, `${told.owner}${told.volume ? `, volume ${told.volume}` : ""}`),
+    told.standbys.map((s) => el("span", { class: "soft small", title: s.error || `position ${count(s.position)}` },
+      `standby: volume ${s.volume}, ${standing(s)}`)));
+}
+
+function standing(standby) {
+  if (standby.error) return "stopped";
+  if (standby.lag < 0) return "restoring";
+  return standby.lag ? `${brief(standby.lag)} behind` : "level";
 }
 
 function copy(holder, key, pace) {

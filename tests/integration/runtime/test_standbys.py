@@ -1,0 +1,97 @@
+"""Standbys of a real job: an executor is killed and its volume is lost, and another takes over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.local.broker import BrokerStatus
+from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus
+from tests.support.totals_job import TotalsJob
+
+pytestmark = pytest.mark.timeout(900)
+
+ROUND = 3_000
+_WAIT_MS = 60_000  # of the placement; a takeover must not need it
+
+
+@pytest.fixture
+def job(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[TotalsJob]:
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    names = kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:]
+    made = TotalsJob(tmp_path, client, *names, customers=20_000)
+    made.properties |= {
+        "standby.replicas": "1",
+        "placement.wait.ms": str(_WAIT_MS),
+        # So few that only a standby that follows is warm.
+        "acceptable.recovery.lag": "10",
+        "max.offsets.per.trigger": "10000",
+    }
+    yield made
+    made.stop()
+
+
+def _partitions(status: JobStatus) -> tuple[PartitionStatus, ...]:
+    return status.queries["ctas_totals"].state_partitions
+
+
+def _records(status: JobStatus) -> int:
+    return status.queries["ctas_totals"].records_total
+
+
+def _all_follow(status: JobStatus) -> bool:
+    found = _partitions(status)
+    return len(found) == 4 and all(
+        len(p.standbys) == 1 and p.standbys[0].lag == 0 and p.standbys[0].position >= p.position
+        for p in found
+    )
+
+
+def _owned_by(status: JobStatus, volume: str) -> list[int]:
+    return [p.partition for p in _partitions(status) if p.volume == volume]
+
+
+def _lose(job: TotalsJob, victim: ExecutorStatus) -> None:
+    """Kills an executor and removes its volume; its replacement has an empty one."""
+    os.kill(victim.jvm_pid, signal.SIGKILL)
+    os.kill(victim.worker_pid, signal.SIGKILL)
+    shutil.rmtree(job.home / "state" / victim.volume, ignore_errors=True)
+
+
+def test_a_standby_takes_over_at_once_and_the_way_back_is_warmed_first(job: TotalsJob) -> None:
+    sent = ROUND * 10
+    job.produce(sent, seed=1)
+    job.start()
+    before = job.until(lambda s: _records(s) == sent and _all_follow(s), "following")
+    assert {len(_owned_by(before, v)) for v in "01"} == {2}
+    victim = before.executors[0]
+    lost = _owned_by(before, victim.volume)
+
+    began = time.monotonic()
+    _lose(job, victim)
+    job.produce(ROUND, seed=2)
+    sent += ROUND
+    after = job.until(lambda s: _records(s) == sent, "the takeover")
+    assert time.monotonic() - began < _WAIT_MS / 2_000
+    moved = [p for p in _partitions(after) if p.partition in lost]
+    assert {p.volume for p in moved} == {before.executors[1].volume}
+    assert all(p.restore_records < 10 for p in moved), "a standby has next to nothing to restore"
+
+    job.until(_all_follow, "a new standby on the empty volume")
+    job.produce(ROUND, seed=3)
+    sent += ROUND
+    back = job.until(
+        lambda s: _records(s) == sent and {len(_owned_by(s, v)) for v in "01"} == {2},
+        "level shares",
+    )
+    assert all(p.restore_records < 10 for p in _partitions(back)), "no cold restore in a batch"
+    assert job.stop() == 0
+    job.check_exact()
