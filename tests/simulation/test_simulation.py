@@ -87,6 +87,7 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         kinds = tally.kinds()
         assert tally.steps > 0, "nothing was done"
         assert all(kinds[kind] > 0 for kind in FAMILIES[name].kinds), tally.of_family(name)
+        assert not FAMILIES[name].standbys or tally.turns["takeovers"] > seeds, tally.turns
         several = max(FAMILIES[name].drivers) > 1
         assert not several or min(tally.turns["switches"], tally.turns["stalls"]) > 0, tally.turns
 

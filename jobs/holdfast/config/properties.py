@@ -210,6 +210,12 @@ def _state() -> tuple[Property, ...]:
             "changelog records a store may be behind and still be restored on another executor",
         ),
         Property(
+            "state.cleanup.delay.ms",
+            ("state", "cleanup_delay_ms"),
+            values.whole(0, 1 << 40),
+            "when a store is deleted that is neither an owner's nor a standby any more",
+        ),
+        Property(
             "restore.batch.records",
             ("state", "restore_batch_records"),
             values.whole(1, 10_000_000),

@@ -41,6 +41,7 @@ class StateSettings:
     delete_retention_ms: int = 86_400_000  # changelog topic's delete.retention.ms
     on_changelog_loss: str = "fail"  # fail, rebuild
     acceptable_recovery_lag: int = 10_000  # changelog records
+    cleanup_delay_ms: int = 600_000  # after it, a store that no executor wants is deleted
     restore_batch_records: int = 4_000
     rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
 

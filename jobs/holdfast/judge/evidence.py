@@ -114,7 +114,7 @@ class ChangelogEvidence:
     folded: Mapping[int, FoldedPartition]
     rows_min: int
     rows_max: int
-    stores: Mapping[int, StoreDigest] | None = None
+    stores: Mapping[int, Sequence[StoreDigest]] | None = None
     heads: Mapping[Key, RowHead | None] | None = None
 
     @property
@@ -133,7 +133,7 @@ class QueryState:
 
     query_id: str
     folded: Mapping[int, FoldedPartition]
-    stores: Mapping[int, StoreDigest] | None = None
+    stores: Mapping[int, Sequence[StoreDigest]] | None = None
 
 
 @dataclass(frozen=True)

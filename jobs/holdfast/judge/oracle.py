@@ -13,7 +13,7 @@ statement's text.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -37,7 +37,7 @@ from holdfast.judge.statement.units import Unit, units
 from holdfast.judge.values import Untranslatable
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import WarnShares
-from holdfast.types.stores import StoreDigest
+from holdfast.types.stores import JobStores
 from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
@@ -74,7 +74,7 @@ class Oracle:
         observer: Observer,
         *,
         options: OracleOptions | None = None,
-        stores: Callable[[], Mapping[tuple[str, int], StoreDigest]] | None = None,
+        stores: Callable[[], JobStores] | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._application_id = application_id

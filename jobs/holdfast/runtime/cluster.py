@@ -41,7 +41,7 @@ class Cluster:
     Safe to use from several queries' threads.
 
     Attributes:
-        changed: set when executors should keep other standbys than before; whoever tells them
+        changed: set when executors should keep other stores than before; whoever tells them
             clears it.
     """
 
@@ -97,15 +97,20 @@ class Cluster:
                 self._survey()
 
     def duties(self) -> StandbyDuties:
-        """The standbys to be kept now."""
-        wanted: dict[int, set[_Key]] = {}
+        """The stores to be kept now."""
         with self._lock:
-            for query_id, placement in self._placements.items():
-                for partition, volumes in placement.standbys.items():
-                    for volume in volumes:
-                        wanted.setdefault(volume, set()).add((query_id, partition))
-            plans = {q: p for q, p in self._plans.items() if self._placements[q].standbys}
-            return StandbyDuties(plans, {v: frozenset(keys) for v, keys in wanted.items()})
+            wanted = [
+                (volume, (query_id, partition))
+                for query_id, placement in self._placements.items()
+                for partition, volumes in placement.standbys.items()
+                for volume in volumes
+            ]
+            owned = [
+                (volume, (query_id, partition))
+                for query_id, placement in self._placements.items()
+                for partition, volume in placement.owners.items()
+            ]
+            return StandbyDuties(dict(self._plans), _by_volume(wanted), _by_volume(owned))
 
     def keep_standbys(self, duties: StandbyDuties) -> None:
         """Has the executors keep these standbys; their answers may move state partitions.
@@ -266,7 +271,7 @@ class Cluster:
             _LOG.info("%s: state partitions moved to volumes %s", query_id, moved)
         for partition, volume in new.owners.items():
             self._standbys.get(volume, {}).pop((query_id, partition), None)
-        if new.standbys != last.standbys:
+        if (new.standbys, new.owners) != (last.standbys, last.owners):
             self.changed.set()
 
     def _await_executors(self) -> None:
@@ -315,6 +320,13 @@ class Cluster:
         stage(self._context, "ask the executors for their stores")
         rdd = located(self._context, [e.location for e in alive])
         return on_state_workers(rdd, ask, range(len(alive)))
+
+
+def _by_volume(pairs: Iterable[tuple[int, _Key]]) -> dict[int, frozenset[_Key]]:
+    found: dict[int, set[_Key]] = {}
+    for volume, key in pairs:
+        found.setdefault(volume, set()).add(key)
+    return {volume: frozenset(keys) for volume, keys in found.items()}
 
 
 def answers_of(

@@ -26,14 +26,14 @@ class StandbyKeeper:
     """Owns the thread, from `with` until its end.
 
     Args:
-        told: called after the executors have answered, and when there is nothing to keep any more.
+        told: called after the executors have answered.
     """
 
     def __init__(self, cluster: Cluster, told: Callable[[], None]) -> None:
         self._cluster = cluster
         self._told = told
         self._stopped = False
-        self._kept = False  # whether executors keep standbys
+        self._owed = True  # whether executors have yet to be told of a change
         self._thread = threading.Thread(target=self._run, name="standby-keeper", daemon=True)
 
     def __enter__(self) -> Self:
@@ -65,11 +65,11 @@ class StandbyKeeper:
 
     def _look(self) -> None:
         cluster = self._cluster
+        self._owed |= cluster.changed.is_set()
         cluster.changed.clear()
         cluster.look_again()
         duties = cluster.duties()
-        if not duties.wanted and not self._kept:
-            return
-        cluster.keep_standbys(duties)
-        self._kept = bool(duties.wanted)
-        self._told()
+        if duties.plans and (duties.wanted or self._owed):
+            cluster.keep_standbys(duties)
+            self._owed = False
+            self._told()

@@ -105,15 +105,17 @@ class StoreSurvey:
 
 @dataclass(frozen=True)
 class StandbyDuties:
-    """The standbys that executors keep.
+    """The stores that executors keep; all other stores of these queries are spare.
 
     Attributes:
         plans: by query id.
         wanted: by volume, (query id, state partition) of each standby.
+        owned: by volume, likewise, those that state tasks keep.
     """
 
     plans: Mapping[str, QueryPlan]
     wanted: Mapping[int, frozenset[tuple[str, int]]]
+    owned: Mapping[int, frozenset[tuple[str, int]]]
 
 
 @dataclass(frozen=True)

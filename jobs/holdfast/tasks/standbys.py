@@ -26,10 +26,12 @@ __all__ = ["Standbys"]
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_S = 0.5  # between two rounds in which all standbys were level
+_CLEAN_S = 5.0  # between two looks for spare stores, if there is no standby
 _AGAIN_S = 5.0  # after an error
 _KEPT_S = 60.0  # how long a topic's delete.retention.ms is believed
 # A store that says for too long nothing of being level is taken for one that was away.
 _SAY_LEVEL_S = 300.0
+_Key = tuple[str, int]  # query id, state partition
 
 
 class _Left(Exception):
@@ -61,39 +63,63 @@ class _Standby:
                 store.close()
 
 
+@dataclass(frozen=True)
+class _Spare:
+    """A store that nobody wants since `since` (monotonic s)."""
+
+    plan: QueryPlan
+    volume: Volume
+    since: float
+
+
 class Standbys:
     """Owns the standbys of this process and the thread that restores them.
 
-    Thread-safe.  The thread starts with the first standby and ends with the process.
+    Thread-safe.  The thread starts with the first store to look after, and ends with the process.
+
+    Args:
+        threaded: without a thread, `turn` does its work.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, threaded: bool = True) -> None:
         self._lock = threading.Lock()
-        self._standbys: dict[tuple[str, int], _Standby] = {}
+        self._standbys: dict[_Key, _Standby] = {}
+        self._spare: dict[_Key, _Spare] = {}
         self._wanted = threading.Event()
+        self._threaded = threaded
         self._thread: threading.Thread | None = None
         self._reader: PartitionReader | None = None
 
-    def keep(self, wanted: Mapping[tuple[str, int], QueryPlan], volume: Volume) -> None:
-        """Follows these state partitions, by (query id, state partition), and no others."""
+    def keep(
+        self, wanted: Mapping[_Key, QueryPlan], spare: Mapping[_Key, QueryPlan], volume: Volume
+    ) -> None:
+        """Follows the wanted state partitions and no others.
+
+        Args:
+            spare: stores on the volume that nobody wants; `state.cleanup.delay.ms` later they are
+                deleted, unless they are wanted or opened by then.
+        """
         for key in [k for k in self._standbys if k not in wanted]:
             self.leave(*key)
         with self._lock:
-            for (query_id, partition), plan in wanted.items():
-                known = self._standbys.get((query_id, partition))
+            for key, plan in wanted.items():
+                known = self._standbys.get(key)
                 if known is None:
-                    state = StandbyState(query_id, partition)
-                    known = _Standby(plan, partition, volume, state)
-                    self._standbys[query_id, partition] = known
+                    known = _Standby(plan, key[1], volume, StandbyState(*key))
+                    self._standbys[key] = known
                 known.plan = plan
-            if self._standbys and self._thread is None:
+            now = time.monotonic()
+            since = {key: one.since for key, one in self._spare.items()}
+            self._spare = {k: _Spare(p, volume, since.get(k, now)) for k, p in spare.items()}
+            if self._threaded and self._thread is None and (wanted or spare):
                 self._thread = threading.Thread(target=self._run, name="standbys", daemon=True)
                 self._thread.start()
         self._wanted.set()
 
     def leave(self, query_id: str, partition: int) -> None:
-        """Gives a standby up and closes its store, so that a state task can open it."""
+        """Gives a store up, and closes it, so that a state task can open it."""
         with self._lock:
+            self._spare.pop((query_id, partition), None)
             standby = self._standbys.pop((query_id, partition), None)
         if standby is not None:
             standby.close()
@@ -103,16 +129,32 @@ class Standbys:
         with self._lock:
             return tuple(s.state for _, s in sorted(self._standbys.items()))
 
+    def turn(self) -> bool:
+        """Restores what every standby lacks; True if one lacks much again by now."""
+        with self._lock:
+            standbys = list(self._standbys.values())
+        behind = [self._follow(s) for s in standbys]
+        self._clean()
+        return any(behind)
+
     def _run(self) -> None:
         while True:
-            with self._lock:
-                standbys = list(self._standbys.values())
-            behind = [s for s in standbys if self._turn(s)]
-            if not behind:
-                self._wanted.wait(_PAUSE_S if standbys else None)
+            if not self.turn():
+                self._wanted.wait(_PAUSE_S if self._standbys else _CLEAN_S)
                 self._wanted.clear()
 
-    def _turn(self, standby: _Standby) -> bool:
+    def _clean(self) -> None:
+        """Deletes the stores that were spare for long enough."""
+        with self._lock:
+            for key, one in list(self._spare.items()):
+                settings = one.plan.settings
+                if time.monotonic() - one.since >= settings.state.cleanup_delay_ms / 1000:
+                    _LOG.info("Deleting the spare store of %s state partition %d", *key)
+                    with suppress(OSError):  # it is tried again when it is named again
+                        one.volume.delete_store(settings.application_id, *key)
+                    del self._spare[key]
+
+    def _follow(self, standby: _Standby) -> bool:
         """Restores what one standby lacks; True if it lacks much again by now."""
         with standby.lock:
             if standby.left or time.monotonic() < standby.again_at:

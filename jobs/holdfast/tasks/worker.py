@@ -113,15 +113,22 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
 def keep_standbys(
     duties: StandbyDuties, state_dir: str, executors: int, application_id: str
 ) -> StandbyReport:
-    """Keeps the standbys wanted on this executor's volume, and no others, from now on."""
+    """Keeps the standbys wanted on this executor's volume, and no others, from now on.
+
+    Closes the state tasks that another executor owns by now.
+    """
     volume = _volume(state_dir, executors)
     wanted = duties.wanted.get(volume.ordinal, frozenset())
-    plans = {key: duties.plans[key[0]] for key in wanted}
-    for plan in {p.query.id: p for p in plans.values()}.values():
+    owned = duties.owned.get(volume.ordinal, frozenset())
+    mine = [key for key in _state_tasks if key[0] == application_id and key[1] in duties.plans]
+    for key in mine:
+        if key[1:] not in owned:
+            _close(key)
+    for plan in duties.plans.values():
         load_functions(plan.settings.functions)
-    for key in wanted:
-        _close((application_id, *key))  # another executor owns it by now
-    _standbys.keep(plans, volume)
+    stores = {(q, p) for app, q, p in volume.stores() if app == application_id}
+    spare = {key: duties.plans[key[0]] for key in stores - wanted - owned if key[0] in duties.plans}
+    _standbys.keep({key: duties.plans[key[0]] for key in wanted}, spare, volume)
     return StandbyReport(_where(volume.ordinal), _standbys.states())
 
 

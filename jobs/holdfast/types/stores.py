@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.types.status import JobStatus
 
-__all__ = ["StoreDigest", "newest_stores", "rows_of_status"]
+__all__ = ["JobStores", "StoreDigest", "rows_of_status", "stores_of_job"]
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,17 @@ class StoreDigest:
         return StoreDigest(**fields)
 
 
-def newest_stores(
-    found: Iterable[StoreDigest], application_id: str
-) -> dict[tuple[str, int], StoreDigest]:
-    """A job's stores by (query id, state partition), each with the furthest position.
+# By (query id, state partition), the furthest store first.
+JobStores = Mapping[tuple[str, int], Sequence[StoreDigest]]
 
-    Volumes keep stores of state partitions that have moved away, which are behind.
-    """
-    newest: dict[tuple[str, int], StoreDigest] = {}
+
+def stores_of_job(found: Iterable[StoreDigest], application_id: str) -> JobStores:
+    """A job's stores: of owners, standbys, and state partitions that have moved away."""
+    stores: dict[tuple[str, int], list[StoreDigest]] = {}
     for store in found:
-        place = (store.query_id, store.partition)
-        if store.application_id == application_id and (
-            place not in newest or store.position > newest[place].position
-        ):
-            newest[place] = store
-    return newest
+        if store.application_id == application_id:
+            stores.setdefault((store.query_id, store.partition), []).append(store)
+    return {place: sorted(of, key=lambda s: -s.position) for place, of in stores.items()}
 
 
 def rows_of_status(status: JobStatus) -> list[StoreDigest]:

@@ -6,7 +6,7 @@ import json
 import struct
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.chaos.load.workload import HEADER
@@ -129,7 +129,7 @@ class Job:
             self.emit(title, counts[title])
 
     def judged(
-        self, catch_up_s: float = 10.0, stores: Mapping[int, StoreDigest] | None = None
+        self, catch_up_s: float = 10.0, stores: Mapping[int, Sequence[StoreDigest]] | None = None
     ) -> TableVerdict:
         found = {(self.query.id, p): store for p, store in (stores or {}).items()}
         oracle = Oracle(

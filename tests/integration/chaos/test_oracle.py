@@ -89,9 +89,9 @@ def test_a_store_is_compared_with_the_changelog(
     ends = job.admin.end_offsets(job.changelog)
     first = StoreDigest(job.application_id, job.query.id, 0, len(keys), ends[0], digest)
     second = StoreDigest(job.application_id, job.query.id, 1, 0, ends[1], f"{0:032x}")
-    assert bad(job.judged(stores={0: first, 1: second})) == wrong
+    assert bad(job.judged(stores={0: [first], 1: [second]})) == wrong
     unread = {"stores_agree": Verdict.UNKNOWN}
-    assert bad(job.judged(stores={0: first})) == (wrong or unread)
+    assert bad(job.judged(stores={0: [first]})) == (wrong or unread)
 
 
 def test_a_sink_without_its_changelog_is_found(job: Job) -> None:

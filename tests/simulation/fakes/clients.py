@@ -175,6 +175,9 @@ class FakeReader:
         self._timeout_s = timeout_s
         self._headers = headers
 
+    def turn_to(self, topic: str, partition: int) -> None:
+        self.topic, self.partition = topic, partition
+
     def bounds(self) -> tuple[int, int]:
         with self.kafka.asked(Op.BOUNDS, self._timeout_s):
             log = self.kafka.log(self.topic, self.partition)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import HoldfastError
 from holdfast.ingest import reading
 from holdfast.ingest.formats import json
 from holdfast.runtime import cluster
@@ -29,7 +30,7 @@ from holdfast.runtime.queries import (
     workers,
 )
 from holdfast.state import backends, segments
-from holdfast.tasks import state_task, steps, worker
+from holdfast.tasks import standbys, state_task, steps, worker
 from holdfast.tasks.evaluate import outputs
 from holdfast.tasks.functions import in_duckdb
 from holdfast.tasks.pack import packing
@@ -58,6 +59,7 @@ _thread = SimpleNamespace()
 atexit.register(_processor.cache_clear)
 atexit.register(vars(_thread).clear)
 _SMALL = 3  # records
+_standby_failed = standbys._failed
 
 
 class _NoLetters:
@@ -101,12 +103,13 @@ def install(
     patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
     _stores(patch, kafka, disk)
     _reading(patch, bound)
-    for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
+    for name in ("_state_tasks", "_stream_tasks", "_standbys", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
     patch.setattr(state_task, "processor_of", _processor)
     # One of an executor's process; here all executors are in one, and a zombie never lets go.
     patch.setattr(state_task, "_RESTORING", nullcontext())
     patch.setattr(steps, "_observer", observer)
+    patch.setattr(standbys, "_failed", _failed)
 
 
 def _reading(patch: pytest.MonkeyPatch, bound: Clients) -> None:
@@ -123,6 +126,12 @@ def _reading(patch: pytest.MonkeyPatch, bound: Clients) -> None:
         )
     for module in (outputs, in_duckdb):
         patch.setattr(module, "_THREAD", _thread)
+
+
+def _failed(standby: Any, error: Exception, fact: str) -> None:
+    if not isinstance(error, HoldfastError):
+        raise error  # an executor's thread would go on
+    _standby_failed(standby, error, fact)
 
 
 def _nothing() -> None:

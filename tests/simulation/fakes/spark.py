@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.runtime.jvm.spark_internals import Executor as Known
 from holdfast.tasks import worker
+from holdfast.tasks.standbys import Standbys
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.coroutine import Coroutine
 from tests.simulation.fakes.disk import Disk, FakeVolume
@@ -83,6 +85,7 @@ class Executor:
     alive: bool = True
     state_tasks: dict[Any, Any] = field(default_factory=dict)
     stream_tasks: dict[Any, Any] = field(default_factory=dict)
+    standbys: Standbys = field(default_factory=partial(Standbys, threaded=False))
 
 
 @dataclass
@@ -146,6 +149,7 @@ class FakeSpark:
         self._driver_dies = False
         self.driver = Driver()
         self.in_order: Callable[[list[int]], None] = rng.shuffle  # how tasks of a stage come
+        self.follows = 0.0  # chance that an executor restores its standbys between two tasks
 
     # -- what the engine calls -----------------------------------------------------------------
 
@@ -164,6 +168,23 @@ class FakeSpark:
     def on_state_workers(self, rdd: Rdd, work: _Work, partitions: Sequence[int]) -> list[Any]:
         calls = {p: partial(_run_to_its_end, work, p, [rdd.elements[p]]) for p in partitions}
         return self._run_all(calls, rdd.locations)
+
+    def follow(self) -> None:
+        """Lets one executor restore its standbys once, as its thread does."""
+        if self.alive:
+            executor = self._rng.choice(self.alive)
+            self._enter(executor, None)
+            with suppress(Crash):  # it may be killed meanwhile
+                executor.standbys.turn()
+            self._as_driver()
+            self._die_if_told()
+
+    def follow_all(self) -> None:
+        """Lets every executor restore its standbys once."""
+        for executor in self.alive:
+            self._enter(executor, None)
+            executor.standbys.turn()
+        self._as_driver()
 
     def on_owners(
         self, payloads: Shuffled, locations: Sequence[str], work: _Work, partitions: Sequence[int]
@@ -185,6 +206,8 @@ class FakeSpark:
         answers = []
         for p in order:
             self._wake_zombies()
+            if self.follows and self._rng.random() < self.follows:
+                self.follow()
             answers += self._run_task(locations[p], calls[p], prepare)
         self._die_if_told()
         return answers
@@ -367,6 +390,7 @@ class FakeSpark:
         self._kafka.current = executor
         worker._state_tasks = executor.state_tasks
         worker._stream_tasks = executor.stream_tasks
+        worker._standbys = executor.standbys
         worker._volume = lambda *_: executor.volume  # type: ignore[assignment]
         worker._processes = lambda: (executor.known.id, 0, 0)  # type: ignore[assignment]
 

@@ -31,7 +31,7 @@ __all__ = ["Current", "Side", "Sides"]
 _SLICES = (0, 0, 0, 1, 2, 5, 20, 80)  # steps and requests that a driver does before another's turn
 _STALL = 0.04  # chance that it then stops for some rounds: a zombie
 _PATIENCE = 100  # batches
-_OF_WORKER = ("_state_tasks", "_stream_tasks", "_volume", "_processes")
+_OF_WORKER = ("_state_tasks", "_stream_tasks", "_standbys", "_volume", "_processes")
 
 
 @dataclass

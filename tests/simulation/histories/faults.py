@@ -88,6 +88,7 @@ class Family:
         faults: at most, of those that all may have.
         weights: of totals, extremes, windows, late, filter, computed, listed, columns, a join.
         executors: of each driver, at least and at most; rounds likewise.
+        standbys: whether executors keep standbys, and state partitions move to them.
     """
 
     kinds: tuple[Kind, ...] = ()
@@ -96,6 +97,7 @@ class Family:
     weights: tuple[int, ...] = (3, 2, 3, 1, 2, 2, 2, 1, 1)
     executors: tuple[int, int] = (1, 3)
     rounds: tuple[int, int] = (4, 9)
+    standbys: bool = False
 
 
 _MOVES = (
@@ -117,6 +119,9 @@ FAMILIES = {
         weights=(0, 0, 3, 1, 0, 0, 0, 0, 0),
         executors=(2, 3),
         rounds=(8, 13),
+    ),
+    "standbys": Family(
+        (*_MOVES, Kind.ABSENCE), (1, 1, 2), 5, executors=(2, 3), rounds=(5, 11), standbys=True
     ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
@@ -162,6 +167,8 @@ def schedule_of(
 
 
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
+    if kind is Kind.ABSENCE:
+        return Fault(kind, "round", rng.randint(2, rounds), seconds=rng.uniform(5, 200))
     jump_s = rng.choice((-1, 1)) * rng.choice((30, 300, 86_400))
     about = {Kind.CLOCK, Kind.RETENTION}
     nth = rng.randint(rounds // 2 if kind in about else 2, rounds)

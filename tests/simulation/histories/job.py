@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
-from holdfast.errors import PlanAgain, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.ingest import planner
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.queries import feeds, shuffled_batch
@@ -121,6 +121,7 @@ class Job:
             health=Health((query.id,), 300.0, clock.monotonic),
             cutting=cutting or Cutting(any_admin, settings, [query]),
         )
+        self.cluster = services.cluster
         self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
         self._prepared = False
         self._failures = 0
@@ -151,6 +152,12 @@ class Job:
             return True
         self._failures = 0
         return more
+
+    def keep_standbys(self) -> None:
+        """One look of the driver's `StandbyKeeper`."""
+        with suppress(HoldfastError, JobAborted):
+            self.cluster.look_again()
+            self.cluster.keep_standbys(self.cluster.duties())
 
     def pause(self) -> None:
         """Told to hold: a batch that was planned by then is passed over."""

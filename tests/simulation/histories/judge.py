@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 import duckdb
@@ -16,9 +16,10 @@ from holdfast.judge.statement import arithmetic
 from holdfast.judge.verdict import JobVerdict
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
 from holdfast.state.digest import _numbers
+from holdfast.state.table_store import TableStore
 from holdfast.tasks.state_task import StateTask
 from holdfast.types.ids import changelog_topic
-from holdfast.types.stores import StoreDigest
+from holdfast.types.stores import JobStores, StoreDigest
 from holdfast.types.topology import Query, Topology
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.spark import Executor
@@ -45,9 +46,12 @@ atexit.register(_engine.cache_clear)
 def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
     """The oracle's verdict; its clients must be the fake ones by now."""
 
-    def stores() -> dict[tuple[str, int], StoreDigest]:
+    def stores() -> JobStores:
         owners = _owners(executors).items()
-        return {(task._plan.query.id, p): _digest(task, p) for p, task in owners}
+        return {
+            (task._plan.query.id, p): [_digest(task, p), *_standbys(task, executors, p)]
+            for p, task in owners
+        }
 
     oracle = Oracle(
         APPLICATION,
@@ -91,11 +95,24 @@ def _owners(executors: Sequence[Executor]) -> dict[int, StateTask]:
 
 
 def _digest(task: StateTask, partition: int) -> StoreDigest:
-    store = task._opened()[1]
+    return _digest_of(task._opened()[1], task._plan.query.id, partition)
+
+
+def _standbys(
+    task: StateTask, executors: Sequence[Executor], partition: int
+) -> Iterator[StoreDigest]:
+    """The digests of all standbys of a state partition."""
+    query_id = task._plan.query.id
+    for executor in executors:
+        standby = executor.standbys._standbys.get((query_id, partition))
+        if standby is not None and standby.store is not None:
+            yield _digest_of(standby.store, query_id, partition)
+
+
+def _digest_of(store: TableStore, query_id: str, partition: int) -> StoreDigest:
     total = sum(_numbers(store)) % (1 << 128)
-    return StoreDigest(
-        APPLICATION, task._plan.query.id, partition, store.rows, task.position, f"{total:032x}"
-    )
+    at = store.position.offset if store.position is not None else 0
+    return StoreDigest(APPLICATION, query_id, partition, store.rows, at, f"{total:032x}")
 
 
 def opened_wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int) -> str:

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.judge.verdict import JobVerdict, Verdict
+from holdfast.runtime.placement import Placement
+from holdfast.tasks.plan import QueryPlan
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
 from tests.simulation.fakes.clients import clients
@@ -53,6 +56,9 @@ _DRIVERS = 100  # more lives than any schedule asks for
 _STARTS = 3  # in which a job that several drivers have worked on has to recover by itself
 _BATCH_MAX = 12  # offsets of one topic partition
 _TURNS = (4, 30)  # of all drivers together, in one round
+_FOLLOWS = (0.2, 0.8)  # chance that an executor restores its standbys between two tasks
+_KEEPS = 0.3  # chance that the standbys are looked after before an attempt of a batch
+_LOOKS, _LOOK_S = 12, 30.0  # until the standbys have come to rest
 # After records were counted from an earlier point again, the sink repeats updates; and of a topic
 # made again the offsets of commit markers are others than those of both topics together.
 REPEATED = frozenset({"duplicated_updates", "sink_history_legal"})
@@ -153,6 +159,9 @@ class World:
         self._query = self._topology.queries[-1]
         self._stateful = self._query.stateful
         self._settings = settings_of(rng, history.partitions, history.executors)
+        self._standbys = bool(history.family) and FAMILIES[history.family].standbys
+        if self._standbys:
+            self._settings = _with_standbys(self._settings, rng)
         self._admin = clients(self._kafka).admin({})
         self._wrong: list[str] = []
         self._round = 0
@@ -168,10 +177,13 @@ class World:
 
     def _new_spark(self, first_volume: int = 0) -> FakeSpark:
         rng = random.Random(f"spark {self._history.seed} {first_volume}")
-        return FakeSpark(
+        made = FakeSpark(
             self._history.executors, self._clock, rng, self._kafka, self._disk, self._injector,
             first_volume,
         )  # fmt: skip
+        family = FAMILIES.get(self._history.family)
+        made.follows = rng.choice(_FOLLOWS) if family is not None and family.standbys else 0.0
+        return made
 
     # -- the run -----------------------------------------------------------------------------
 
@@ -268,7 +280,7 @@ class World:
             raise error
 
     def _drive(self) -> None:
-        job = self._started()
+        job = self._last_job = self._started()
         job.advance()
         while self._round < self._history.rounds:
             self._round += 1
@@ -278,10 +290,30 @@ class World:
     def _started(self) -> Job:
         for _ in range(_DRIVERS):
             try:
-                return Job(self._settings, self._query, self._admin, self._clock)
+                job = Job(self._settings, self._query, self._admin, self._clock)
             except KafkaUnavailable:  # a driver that cannot make its topics is started again
                 self._clock.sleep(5.0)
+            else:
+                if self._standbys:
+                    self._look_after_standbys(job)
+                return job
         raise AssertionError("the driver does not start")
+
+    def _look_after_standbys(self, job: Job) -> None:
+        """Before some attempts of a batch the driver's other thread has been at work."""
+        place, cluster = job.cluster.placement, job.cluster
+
+        def placement(plan: QueryPlan) -> dict[int, tuple[int, str]]:
+            last = cluster._placements.get(plan.query.id, Placement())
+            if self._rng.random() < _KEEPS:
+                job.keep_standbys()
+            found = place(plan)
+            for partition, (volume, _) in found.items():
+                if volume in last.standbys.get(partition, ()):
+                    self._sides.turns["takeovers"] += 1
+            return found
+
+        cluster.placement = placement  # type: ignore[method-assign]
 
     def _next_round(self) -> None:
         if self._history.has(Kind.OLD_STORE):
@@ -336,7 +368,25 @@ class World:
         self._spark.end_zombies()
         self._kafka.settle()
         self._recover()
+        if self._standbys:
+            self._rest()
         self._kafka.settle()
+
+    def _rest(self) -> None:
+        """Waits until every state partition is where it shall stay, and all standbys are level."""
+        for _ in range(_LOOKS):
+            self._clock.sleep(_LOOK_S)
+            self._last_job.keep_standbys()
+            self._spark.follow_all()
+            if self._last_job.cluster.at_rest():
+                break
+            self._last_job.resume()  # whatever has moved is opened
+            self._last_job.advance()
+        else:
+            self._wrong.append(f"{_LOOKS} looks, and the standbys have not come to rest")
+        self._last_job.resume()
+        self._last_job.advance()
+        self._spark.follow_all()
 
     def _recover(self) -> None:
         for left in reversed(range(_STARTS)):
@@ -423,6 +473,12 @@ class World:
         age_ms = self._rng.randint(0, _LATE_MS if late else _JITTER_MS)
         time_ms = 1_000_000 + self._round * _ROUND_MS - age_ms
         return json.dumps({"v": value, "ts": time_ms}).encode()
+
+
+def _with_standbys(settings: Settings, rng: random.Random) -> Settings:
+    state = replace(settings.state, cleanup_delay_ms=rng.choice((0, 600_000)))
+    placement = replace(settings.placement, standbys=rng.choice((0, 1, 1, 2)))
+    return replace(settings, state=state, placement=placement)
 
 
 class Refused(Exception):

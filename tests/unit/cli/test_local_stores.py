@@ -39,7 +39,7 @@ def test_a_running_job_s_stores_are_read_from_its_volumes(tmp_path: Path) -> Non
     store.load([b"a"], [b"1"], position=position, marker=None)
     read = local_stores(asked)
     assert read is not None
-    found = read()["q", 0]
+    (found,) = read()["q", 0]
     assert (found.rows, found.position, found.digest is None) == (1, 7, False)
     store.close()
     volume.release()
@@ -48,7 +48,7 @@ def test_a_running_job_s_stores_are_read_from_its_volumes(tmp_path: Path) -> Non
 def test_in_memory_the_driver_s_word_counts(tmp_path: Path) -> None:
     read = local_stores(settings(tmp_path, backend="memory"))
     assert read is not None
-    found = read()["q", 3]
+    (found,) = read()["q", 3]
     assert (found.rows, found.position, found.digest) == (5, 9, None)
 
 

@@ -34,9 +34,12 @@ def cluster(**stores: list[StoreDigest]) -> FakeKube:
     return kube
 
 
-def test_the_furthest_copy_of_each_store_counts() -> None:
+def test_the_furthest_copy_of_each_store_is_the_first() -> None:
     kube = cluster(executor_0=[OLD], executor_1=[NEW, OTHER])
-    assert release_stores(JOB, NAME, "app", kube) == {("q", 0): NEW, ("q", 1): OTHER}
+    assert release_stores(JOB, NAME, "app", kube) == {
+        ("q", 0): [NEW, OLD],
+        ("q", 1): [OTHER],
+    }
     asked = {did[1] for did in kube.did if did[0] == "run"}
     assert asked == {f"{NAME}-executor-0", f"{NAME}-executor-1"}
 

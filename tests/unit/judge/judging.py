@@ -49,10 +49,10 @@ def changelog(*partitions: FoldedPartition, **known: Any) -> ChangelogEvidence:
     return ChangelogEvidence(dict(enumerate(partitions or (folded(), folded()))), **facts)
 
 
-def stores(*changes: dict[str, Any]) -> dict[int, StoreDigest]:
+def stores(*changes: dict[str, Any]) -> dict[int, Sequence[StoreDigest]]:
     """The stores of `changelog()`; each dict changes one of them."""
     right = {"rows": 1, "position": 8, "digest": "d"}
-    return {p: StoreDigest("app", "q", p, **{**right, **c}) for p, c in enumerate(changes)}
+    return {p: [StoreDigest("app", "q", p, **{**right, **c})] for p, c in enumerate(changes)}
 
 
 ENDS = {"in-0": 5, "in-1": 3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_where_late_records_were_dropped_the_sink_says_how_many_there_are() -> N
     assert judged(2, 71) is Verdict.INVALID
 
 
-def judged_stores(found: Mapping[int, StoreDigest] | None) -> Finding:
+def judged_stores(found: Mapping[int, Sequence[StoreDigest]] | None) -> Finding:
     return stores_agree(evidence(changelog=changelog(stores=found)))
 
 
@@ -114,6 +114,27 @@ def test_a_store_that_differs_is_invalid_and_named(wrong: dict[str, Any], told: 
     finding = judged_stores(stores({}, wrong))
     assert finding.verdict is Verdict.INVALID
     assert finding.examples == (f"state partition 1: {told}",)
+
+
+@pytest.mark.parametrize(
+    ("copy", "wrong"),
+    [
+        ({}, []),
+        ({"position": 9}, []),
+        ({"position": 9, "digest": "e"}, ["as many rows (1), but other ones"]),
+        ({"rows": 0}, ["0 rows in the store, 1 in the changelog"]),
+        ({"position": 7, "rows": 0}, []),  # it has moved away, or it is not level yet
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_standby_that_is_level_is_judged_as_its_owner_is(
+    copy: dict[str, Any], wrong: list[str], first: bool
+) -> None:
+    (owner,), (standby,) = stores({"volume": 0})[0], stores({"volume": 1, **copy})[0]
+    copies = sorted([owner, standby] if first else [standby, owner], key=lambda s: -s.position)
+    finding = judged_stores({0: copies, 1: stores({}, {})[1]})
+    assert finding.examples == tuple(f"state partition 0 on volume 1: {text}" for text in wrong)
+    assert finding.verdict is (Verdict.INVALID if wrong else Verdict.VALID)
 
 
 def test_a_store_nobody_could_read_is_unknown() -> None:

@@ -135,6 +135,7 @@ def test_every_partition_has_a_standby_on_another_volume(plan: QueryPlan, machin
     cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
     assert _volumes(cluster, plan) == {0: 0, 1: 1}
     assert cluster.duties().wanted == {1: {("ctas_t", 0)}, 0: {("ctas_t", 1)}}
+    assert cluster.duties().owned == {0: {("ctas_t", 0)}, 1: {("ctas_t", 1)}}
     assert cluster.changed.is_set()
     assert not cluster.at_rest()
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})

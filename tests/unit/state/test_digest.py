@@ -14,7 +14,7 @@ from holdfast.state import open_table_store
 from holdfast.state.digest import store_digests
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume, claim
-from holdfast.types.stores import StoreDigest, newest_stores
+from holdfast.types.stores import StoreDigest, stores_of_job
 
 ROWS: dict[bytes, bytes | None] = {b"a": b"1", b"b": b"2", b"ab": b"", b"": b"ab"}
 
@@ -84,10 +84,10 @@ def test_a_store_without_anything_and_other_jobs_are_left_out(tmp_path: Path) ->
     volume.release()
 
 
-def test_of_several_copies_the_furthest_counts() -> None:
+def test_of_several_copies_the_furthest_is_the_first() -> None:
     copies = [StoreDigest("app", "q", 0, 1, position) for position in (5, 9, 7)]
     other = StoreDigest("other", "q", 0, 1, 99)
-    assert newest_stores([*copies, other], "app") == {("q", 0): copies[1]}
+    assert stores_of_job([*copies, other], "app") == {("q", 0): [copies[1], copies[2], copies[0]]}
 
 
 def test_the_command_prints_what_can_be_read_back(

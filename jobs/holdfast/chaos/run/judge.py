@@ -24,7 +24,7 @@ from holdfast.judge.read.archived import ArchivedObserver
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.read.topic_archive import archives
 from holdfast.judge.verdict import RunVerdict
-from holdfast.types.stores import StoreDigest
+from holdfast.types.stores import JobStores
 from holdfast.types.topology import Topology
 
 __all__ = ["judge_run", "quiet_seconds", "recoveries_by_kind"]
@@ -37,14 +37,14 @@ def judge_run(
     topology: Topology,
     settings: Settings,
     *,
-    stores: Callable[[], Mapping[tuple[str, int], StoreDigest]] | None,
+    stores: Callable[[], JobStores] | None,
     tell: Callable[[str], None],
 ) -> RunVerdict:
     """The verdict on a run that has been healed and is quiet; also written to `verdict.json`.
 
     Args:
         folder: the run's folder, with `run.json` and the history.
-        stores: reads the stores, by (query id, state partition); see `newest_stores`.  None: they
+        stores: reads the stores, by (query id, state partition); see `JobStores`.  None: they
             cannot be read here, so they are not compared.
         tell: receives a line now and then.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from holdfast.cli.statements.options import json_errors, json_option, sigterm_in
 if TYPE_CHECKING:
     from holdfast.chaos.run.run import Run
     from holdfast.judge.verdict import RunVerdict
-    from holdfast.types.stores import StoreDigest
+    from holdfast.types.stores import JobStores
 
 __all__ = ["finish", "report", "verify"]
 
@@ -85,7 +85,7 @@ def _reported(folder: Path) -> Path:
     return write_report(folder)
 
 
-def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
+def _stores(run: Run) -> Callable[[], JobStores] | None:
     """The function that reads the job's stores; on Kubernetes they are in the executors' pods."""
     settings, asked = run.settings, run.asked
     if asked.target == "local":

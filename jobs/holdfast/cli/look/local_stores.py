@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.config.settings import Settings
 from holdfast.local.processes import is_running
 from holdfast.state.digest import store_digests
 from holdfast.types.status import JobStatus, status_path
-from holdfast.types.stores import StoreDigest, newest_stores, rows_of_status
+from holdfast.types.stores import JobStores, rows_of_status, stores_of_job
 
 __all__ = ["local_stores"]
 
 
 def local_stores(
     settings: Settings,
-) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
+) -> Callable[[], JobStores] | None:
     """A reader of the stores by (query id, state partition); None if the job does not run here.
 
     Stores of a stopped job may lag, which is correct.  With the memory backend there are none on
@@ -29,11 +29,11 @@ def local_stores(
     application_id = settings.application_id
     on_disk = settings.state.backend != "memory"
 
-    def read() -> Mapping[tuple[str, int], StoreDigest]:
+    def read() -> JobStores:
         if on_disk:
-            return newest_stores(store_digests(root, application_id), application_id)
+            return stores_of_job(store_digests(root, application_id), application_id)
         now = _running(settings)
-        return newest_stores(rows_of_status(now) if now is not None else (), application_id)
+        return stores_of_job(rows_of_status(now) if now is not None else (), application_id)
 
     return read
 

@@ -5,7 +5,7 @@ Sink, changelog, commit markers, stores and the consumer group must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.judge.checkers.checking import finding, open_finding, unjudged
 from holdfast.judge.checkers.late import doubt, explained
@@ -92,15 +92,21 @@ def stores_agree(table: TableEvidence) -> Finding:
 
 
 def stores_differ(
-    folded: Mapping[int, FoldedPartition], stores: Mapping[int, StoreDigest]
+    folded: Mapping[int, FoldedPartition], stores: Mapping[int, Sequence[StoreDigest]]
 ) -> tuple[list[str], list[str], int, int]:
     """(differences, unreadable stores, number of readable ones, number compared row by row)."""
     written = {p: each for p, each in folded.items() if each.last_offset >= 0}
-    read = [(each, stores[p]) for p, each in written.items() if p in stores]
+    read = [
+        (each, store)
+        for p, each in written.items()
+        for n, store in enumerate(stores.get(p, ()))
+        # Of the others only level ones, which are ready to take over.
+        if n == 0 or store.position > each.last_offset
+    ]
     bad = [text for each, store in read for text in _disagreement(each, store)]
     compared = sum(store.digest is not None for _, store in read)
     missing = [
-        f"state partition {p}: its store could not be read" for p in written if p not in stores
+        f"state partition {p}: its store could not be read" for p in written if not stores.get(p)
     ]
     return bad, missing, len(read), compared
 
@@ -163,7 +169,8 @@ def _other_records(table: TableEvidence, key: Key, head: RowHead) -> str:
 
 
 def _disagreement(folded: FoldedPartition, store: StoreDigest) -> Iterator[str]:
-    name = f"state partition {store.partition}"
+    volume = f" on volume {store.volume}" if store.volume >= 0 else ""
+    name = f"state partition {store.partition}{volume}"
     if store.position <= folded.last_offset:
         yield f"{name}: store at {store.position}, last changelog record at {folded.last_offset}"
     elif store.rows != folded.rows:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from holdfast.judge.read.observe import Observer, marker_topic
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import OpenTransaction
-from holdfast.types.stores import StoreDigest
+from holdfast.types.stores import JobStores, StoreDigest
 from holdfast.types.topology import Query
 
 __all__ = ["Bounds", "Snapshot", "Stores", "stores_of", "take_snapshot"]
 
 Bounds = Mapping[int, tuple[int, int]]
-Stores = Mapping[tuple[str, int], StoreDigest] | None
+Stores = JobStores | None
 """By query id and state partition; None: they cannot be read."""
 
 
@@ -61,7 +61,7 @@ def take_snapshot(
     return Snapshot(inputs, sink, tuple(still_open), groups)
 
 
-def stores_of(query: Query, stores: Stores) -> dict[int, StoreDigest] | None:
+def stores_of(query: Query, stores: Stores) -> dict[int, Sequence[StoreDigest]] | None:
     """One query's stores, by state partition."""
     if stores is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.judge.evidence import (
     ChangelogEvidence,
@@ -51,7 +51,7 @@ class PlainGatherer:
         self,
         query: Query,
         snapshot: Snapshot,
-        stores: Mapping[int, StoreDigest] | None,
+        stores: Mapping[int, Sequence[StoreDigest]] | None,
         origin: Source | None = None,
     ) -> TableEvidence:
         """The evidence about a table.

@@ -8,7 +8,7 @@ from holdfast.chaos.targets.kubernetes.places import Places
 from holdfast.deploy.kubernetes.client import KubeClient, Object
 from holdfast.errors import HoldfastError
 from holdfast.types.components import EXECUTOR
-from holdfast.types.stores import StoreDigest, newest_stores
+from holdfast.types.stores import JobStores, StoreDigest, stores_of_job
 
 __all__ = ["release_stores"]
 
@@ -18,7 +18,7 @@ _READ_S = 300.0
 
 def release_stores(
     namespace: str, name: str, application_id: str, kube: KubeClient | None = None
-) -> dict[tuple[str, int], StoreDigest]:
+) -> JobStores:
     """The store with the highest offset, by (query id, state partition).
 
     Raises:
@@ -30,7 +30,7 @@ def release_stores(
     places = Places(kube, namespace, name, platform=namespace)
     places.of(EXECUTOR)
     found = [s for pod in places.alive(EXECUTOR) for s in _stores(kube, pod, application_id)]
-    return newest_stores(found, application_id)
+    return stores_of_job(found, application_id)
 
 
 def _stores(kube: KubeClient, pod: Object, application_id: str) -> list[StoreDigest]:
