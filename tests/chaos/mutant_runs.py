@@ -1,8 +1,8 @@
 """`python -m tests.chaos.mutant_runs`: the whole proof, on real processes, of each broken engine
 (make chaos-mutants).
 
-Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; one
-run of the engine as it is comes first and must be valid.  Mutants that only a simulated history
+Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; three
+runs of the engine as it is come first and must be valid.  Mutants that only a simulated history
 shows (two drivers at one step, a cut of batches, another rule for a value) come last.
 """
 
@@ -48,7 +48,8 @@ class MutantRun:
 
     @property
     def name(self) -> str:
-        return (self.mutant or "none") + ("-zombies" if self.zombies and not self.mutant else "")
+        kind = "-zombies" if self.zombies else "-standbys" if self.load == _STANDBY else ""
+        return self.mutant or f"none{kind}"
 
     def command(self, home: Path) -> list[str]:
         """`make chaos` of it; no query servers, which no mutant is about."""
@@ -69,9 +70,12 @@ class MutantRun:
 # An executor stopped between its look at the commit marker and its transaction, killed meanwhile:
 # the batch is done elsewhere when its worker goes on.  This seed has it twice.
 _ZOMBIES = ("executor", "kill,pause", "checked,recovery", 6, 31, True)
+_STANDBY = "--keys 20000 --set standby.replicas=1"
 RUNS = (
     MutantRun("", "executor,driver", "kill", "produced,committed"),
     MutantRun("", *_ZOMBIES),
+    # The owner's volume is lost, and a standby takes over.
+    MutantRun("", "executor", "lose-volume", "random", load=_STANDBY),
     MutantRun("commit-skipped", "executor", "kill", "random"),
     MutantRun("write-before-commit", "executor", "kill", "produced"),
     MutantRun("marker-left-out", "driver", "kill", "written"),
@@ -80,6 +84,7 @@ RUNS = (
     MutantRun("stale-restore", "executor", "kill", "committed"),
     MutantRun("tombstone-ignored", "executor", "kill", "random"),
     MutantRun("sink-time-now", "executor", "kill", "random", rounds=1),
+    MutantRun("standby-misses-rows", "executor", "lose-volume", "random", load=_STANDBY),
     MutantRun("key-of-a-life", "driver", "kill", "random"),
     # So many keys that most are not written again between the swap and the verdict.
     MutantRun(

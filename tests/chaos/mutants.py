@@ -14,28 +14,29 @@ change.
 | stale-restore       | the rows of a changelog's tail are not replayed, its commit marker is   |
 | tombstone-ignored   | records without a value are not written                                 |
 | sink-time-now       | results are written with the time of sending                            |
+| standby-misses-rows | standbys do not replay every third new value of a row                     |
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
 | store-of-another    | stores are not asked whose rows they hold, nor of which history         |
 | offset-of-another   | a topic that was made again is read on from the old one's offsets       |
 
-The last three need what no simulated history has: a driver that is another process, stores that
-change places on disk, and the driver's own code broken as well (`IN_DRIVER`).
+The last four need what no general simulated history has: standbys, a driver that is another
+process, stores that change places on disk, and the driver's own code broken as well (`IN_DRIVER`).
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from holdfast.runtime.queries import start
 from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
 from holdfast.state.table_store import TableStore
 from holdfast.state.topics.source_progress import SourceProgress
-from holdfast.tasks import state_task, stream_task
+from holdfast.tasks import standbys, state_task, stream_task
 from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import TaskReport
 from holdfast.tasks.processors.base import Changes
@@ -199,6 +200,34 @@ def _sink_time_now() -> list[Patch]:
     return _producers(mutant)
 
 
+def _standby_misses_rows() -> list[Patch]:
+    real: Any = vars(standbys)["replay"]
+
+    def mutant(plan: Any, store: TableStore, *others: Any) -> Any:
+        return real(plan, cast("TableStore", _Forgetful(store)), *others)
+
+    return [(standbys, "replay", mutant)]
+
+
+class _Forgetful:
+    """A `TableStore` that keeps every third old row; the number of rows is right."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._real = store
+        self._seen = itertools.count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def replay(self, keys: Sequence[bytes], values: Sequence[bytes | None], **facts: Any) -> None:
+        old = self._real.get_many(keys)
+        kept = [
+            was if was is not None and new is not None and not next(self._seen) % 3 else new
+            for was, new in zip(old, values, strict=True)
+        ]
+        self._real.replay(keys, kept, **facts)
+
+
 def _key_of_a_life() -> list[Patch]:
     real: Any = vars(packing)["state_partitions"]
 
@@ -250,6 +279,7 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "stale-restore": _stale_restore,
     "tombstone-ignored": _tombstone_ignored,
     "sink-time-now": _sink_time_now,
+    "standby-misses-rows": _standby_misses_rows,
     "key-of-a-life": _key_of_a_life,
     "store-of-another": _store_of_another,
     "offset-of-another": _offset_of_another,
@@ -258,9 +288,11 @@ MUTANTS = tuple(_MUTANTS)
 IN_DRIVER = frozenset({"offset-of-another"})
 """Those that break the driver's code, too."""
 SIMULATED = tuple(
-    name for name in MUTANTS if name not in ("key-of-a-life", "store-of-another", *IN_DRIVER)
+    name
+    for name in MUTANTS
+    if name not in ("standby-misses-rows", "key-of-a-life", "store-of-another", *IN_DRIVER)
 )
-"""Those that a simulated history can show."""
+"""Those that a general simulated history can show."""
 
 
 def patches(name: str) -> list[Patch]:

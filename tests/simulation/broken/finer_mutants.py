@@ -13,6 +13,7 @@ from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
 from holdfast.tasks import replay, state_task, stream_task
+from tests.chaos.mutants import patches
 from tests.simulation.histories.faults import Kind
 from tests.simulation.histories.world import History, Mutate
 from tests.simulation.jobs.statements import STATELESS
@@ -96,6 +97,11 @@ def _fenced_after_restore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(state_task, "TransactionalProducer", Late)
 
 
+def _standby_misses_rows(patch: pytest.MonkeyPatch) -> None:
+    for owner, attribute, value in patches("standby-misses-rows"):
+        patch.setattr(owner, attribute, value)
+
+
 def _any(history: History) -> bool:
     return bool(history.faults)
 
@@ -115,4 +121,5 @@ FINER = {
     "level-left-out": Finer(_level_left_out, _any),
     "unknown-taken-for-success": Finer(_unknown_taken_for_success, _any),
     "fenced-after-restore": Finer(_fenced_after_restore, _any),
+    "standby-misses-rows": Finer(_standby_misses_rows, _any, "standbys"),
 }
