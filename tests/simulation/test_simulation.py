@@ -19,7 +19,7 @@ import pytest
 
 from holdfast.runtime.queries import shuffled_batch
 from tests.simulation.broken.read_mutants import MOVED
-from tests.simulation.histories.faults import FAMILIES, GENERAL
+from tests.simulation.histories.faults import FAMILIES, GENERAL, Kind
 from tests.simulation.histories.shrink import part_of, shrunk
 from tests.simulation.histories.summary import Tally, show
 from tests.simulation.histories.world import History, history_of, simulate
@@ -88,6 +88,8 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         assert tally.steps > 0, "nothing was done"
         assert all(kinds[kind] > 0 for kind in FAMILIES[name].kinds), tally.of_family(name)
         assert not FAMILIES[name].standbys or tally.turns["takeovers"] > seeds, tally.turns
+        loses = {Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG} & {*FAMILIES[name].kinds}
+        assert loses or not tally.turns["ChangelogLost"], "a driver took another's work for a loss"
         several = max(FAMILIES[name].drivers) > 1
         assert not several or min(tally.turns["switches"], tally.turns["stalls"]) > 0, tally.turns
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-from holdfast.errors import HoldfastError, PlanAgain
+from holdfast.errors import ChangelogLost, HoldfastError, PlanAgain
 from holdfast.runtime.queries.feeds import Feed
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.sources import source_state
@@ -90,20 +90,25 @@ class QueryRun(ABC):
     def prepare(self) -> None:
         """Claims the sink, opens all stores (or fences stream producers), levels partitions.
 
-        If another driver commits meanwhile, the markers are read again.
+        If another driver commits meanwhile, the markers are read again: markers of different times
+        may look like lost ones, so the same loss must be seen twice.
 
         Raises:
             SinkOwned: another query writes the sink.
             PlanAgain: the markers kept changing for `retry.timeout.ms`.
+            ChangelogLost: commit markers are gone.
         """
         self._claim_sink()
         deadline = time.monotonic() + self._settings.retry_timeout_ms / 1000
+        seen = ""
         while True:
             try:
                 start = self._find_start()
-            except PlanAgain as error:
-                if time.monotonic() > deadline:
+            except (PlanAgain, ChangelogLost) as error:
+                late = isinstance(error, PlanAgain) and time.monotonic() > deadline
+                if late or error.fact == seen:
                     raise
+                seen = error.fact if isinstance(error, ChangelogLost) else ""
                 _LOG.warning("%s: reading the commit markers again: %s", self.query.id, error.fact)
                 time.sleep(_PLAN_AGAIN_S)
             else:
