@@ -98,13 +98,20 @@ def restore(run: Run) -> Outcome:
     return replace(run.outcome, records=done.records, values=values)
 
 
-def kill(run: Run) -> Outcome:
-    """SIGKILL in the middle, with the volume kept, until more is committed; then to the end."""
+def kill(run: Run, *, lose: bool = False) -> Outcome:
+    """SIGKILL in the middle until more is committed; then to the end.
+
+    Args:
+        lose: whether the volume of the killed process is lost, too.
+    """
     with Running(run.peer, run.case) as running:
         _follow(run, running, int(run.records * _KILL_AT))
         pid, restart = run.peer.victim(run.case, running.pids)
         killed = time.monotonic()
+        lost = run.peer.volume_of(run.case, pid) if lose else None
         running.kill(pid, restart=restart)
+        if lost is not None:
+            shutil.rmtree(lost, ignore_errors=True)
         time.sleep(_SETTLE_S)
         again = _follow(run, running, run.progress() + 1)[-1]
         _follow(run, running, run.records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,12 +49,15 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
                 continue
             for peer in order:
                 once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
-                able = workload.kind is not Kind.KILL or peer.can_restore
+                able = workload.kind not in _KILLS or peer.can_restore
                 able = able and workload.query in peer.queries
                 if able and (number == 1 or not once):
                     follows = number == 1 and restores and workload.name == "a"
                     found.append(Step(workload, peer, number, follows and peer.can_restore))
     return found
+
+
+_KILLS = (Kind.KILL, Kind.LOSE)
 
 
 class Session:
@@ -103,8 +106,9 @@ class Session:
     def _measured(self, step: Step, run: Run) -> Outcome:
         if step.workload.kind is Kind.LATENCY:
             return latency(run, self._size.warm_s, self._size.latency_s)
-        work: Callable[[Run], Outcome] = kill if step.workload.kind is Kind.KILL else throughput
-        return work(run)
+        if step.workload.kind in _KILLS:
+            return kill(run, lose=step.workload.kind is Kind.LOSE)
+        return throughput(run)
 
     def _records(self, step: Step) -> int:
         slow = step.peer.name in self._size.once

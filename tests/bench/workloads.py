@@ -53,6 +53,7 @@ class Kind(StrEnum):
     LATENCY = "latency"
     RESTORE = "restore"
     KILL = "kill"
+    LOSE = "lose"  # killed, and the volume is lost
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,10 @@ WORKLOADS = {
         Workload("k", "grouped by an expression", Query.EXPRESSION, "uniform"),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
         Workload("g01", "SIGKILL, 100 k keys", Query.CUSTOMER, "visits", Kind.KILL),
+        Workload("l1", "SIGKILL and volume lost, 1 M keys", Query.CUSTOMER, "uniform", Kind.LOSE),
+        Workload(
+            "l10", "SIGKILL and volume lost, 10 M keys", Query.CUSTOMER, "many-keys", Kind.LOSE
+        ),
         Workload("g10", "SIGKILL, 10 M keys", Query.CUSTOMER, "many-keys", Kind.KILL),
     )
 }

@@ -203,8 +203,8 @@ def _sink_time_now() -> list[Patch]:
 def _standby_misses_rows() -> list[Patch]:
     real: Any = vars(standbys)["replay"]
 
-    def mutant(plan: Any, store: TableStore, *others: Any) -> Any:
-        return real(plan, cast("TableStore", _Forgetful(store)), *others)
+    def mutant(plan: Any, store: TableStore, *others: Any, **named: Any) -> Any:
+        return real(plan, cast("TableStore", _Forgetful(store)), *others, **named)
 
     return [(standbys, "replay", mutant)]
 

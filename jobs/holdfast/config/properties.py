@@ -274,7 +274,7 @@ def _rocksdb() -> tuple[Property, ...]:
     )
 
 
-def _placement() -> tuple[Property, ...]:
+def _spark() -> tuple[Property, ...]:
     return (
         Property(
             "spark.master",
@@ -291,6 +291,11 @@ def _placement() -> tuple[Property, ...]:
             "the same path for both",
             default="a secret of each start's own",
         ),
+    )
+
+
+def _placement() -> tuple[Property, ...]:
+    return (
         Property(
             "executors",
             ("placement", "executors"),
@@ -345,6 +350,7 @@ _OF_SETTINGS = (
     *_warn(),
     *_state(),
     *_rocksdb(),
+    *_spark(),
     *_placement(),
     *SERVE_PROPERTIES,
 )

@@ -145,6 +145,11 @@ class TableStore:
         return self._rows != _UNCOUNTED
 
     @property
+    def known_rows(self) -> int:
+        """The number of rows, counting each window; negative if nobody has counted them."""
+        return self._rows
+
+    @property
     def rows(self) -> int:
         """The number of rows, counting each window; iterates over them if it is unknown."""
         return self._rows if self._rows >= 0 else self._scan_rows()
@@ -225,9 +230,10 @@ class TableStore:
         Args:
             keys: state keys without duplicates.
             count: if False, it skips the lookups, which are more than half of the work; from then
-                on `rows` iterates over all rows each time.
+                on `rows` iterates over all rows each time.  A segmented table needs them: a key
+                must not be listed twice.
         """
-        if self._rows < 0 or (keys and not count):
+        if self._rows < 0 or (keys and not count and self._segments is None):
             rows = _CHANGED if self.counted else _UNCOUNTED
             self._replace(keys, values, self._facts(position, rows, marker))
             return

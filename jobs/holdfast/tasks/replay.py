@@ -59,6 +59,8 @@ def replay(
     reader: PartitionReader,
     kept_ms: int,
     progress: Callable[[RestoreProgress], None],
+    *,
+    counted: bool = True,
 ) -> RestoreReport:
     """Brings the store level with the end of the changelog partition that `reader` reads.
 
@@ -67,20 +69,21 @@ def replay(
     Args:
         kept_ms: see `tombstones_kept_ms`.
         progress: called after every batch of records.
+        counted: see `restore`.
 
     Raises:
         ChangelogLost: the store has rows, but its changelog is empty.
         HoldfastError: see `restore`.
     """
     try:
-        return _restored(plan, store, reader, kept_ms, progress)
+        return _restored(plan, store, reader, kept_ms, progress, counted=counted)
     except StoreAhead as ahead:
         name = f"{plan.query.id} state partition {reader.partition}"
         if not _may_wipe(plan, reader):
             raise _changelog_lost(name, store, reader, ahead) from ahead
         _LOG.error("%s: %s Wiping the store and restoring it in full.", name, ahead)
         store.wipe()
-        return _restored(plan, store, reader, kept_ms, progress)
+        return _restored(plan, store, reader, kept_ms, progress, counted=counted)
 
 
 def _restored(
@@ -89,6 +92,8 @@ def _restored(
     reader: PartitionReader,
     kept_ms: int,
     progress: Callable[[RestoreProgress], None],
+    *,
+    counted: bool,
 ) -> RestoreReport:
     return restore(
         store,
@@ -100,6 +105,7 @@ def _restored(
         fingerprint=None if plan.query.replaces else plan.query.fingerprint(),
         batch_records=plan.settings.state.restore_batch_records,
         progress=progress,
+        counted=counted,
     )
 
 

@@ -28,6 +28,9 @@ _LOG = logging.getLogger(__name__)
 _PAUSE_S = 0.5  # between two rounds in which all standbys were level
 _CLEAN_S = 5.0  # between two looks for spare stores, if there is no standby
 _AGAIN_S = 5.0  # after an error
+# An owner counts its rows before it uses them; a standby that finds out only then that some are too
+# many would have to be restored in full.
+_COUNT_S = 600.0
 _KEPT_S = 60.0  # how long a topic's delete.retention.ms is believed
 # A store that says for too long nothing of being level is taken for one that was away.
 _SAY_LEVEL_S = 300.0
@@ -50,6 +53,7 @@ class _Standby:
     left: bool = False
     store: TableStore | None = None
     level_at: float = float("-inf")
+    counted_at: float = float("-inf")
     again_at: float = 0.0
     kept_ms: int = 0
     kept_asked: float = float("-inf")
@@ -185,8 +189,11 @@ class Standbys:
                 raise _Left
 
         if not _is_level(standby, store, reader.bounds()[1]):
-            replay(plan, store, reader, _kept_ms(standby), told)
+            now = time.monotonic()
+            counted = now - standby.counted_at > _COUNT_S
+            replay(plan, store, reader, _kept_ms(standby), told, counted=counted)
             standby.level_at = time.monotonic()
+            standby.counted_at = now if counted else standby.counted_at
         reached = store.position.offset if store.position is not None else 0
         lag = max(0, reader.bounds()[1] - reached)
         standby.state = replace(standby.state, position=reached, lag=lag)
@@ -228,6 +235,7 @@ def _failed(standby: _Standby, error: Exception, fact: str) -> None:
         _LOG.warning("The standby of %s cannot follow: %s", name, error)
     standby.state = replace(standby.state, error=fact)
     standby.again_at = time.monotonic() + _AGAIN_S
+    standby.counted_at = float("-inf")
     store, standby.store = standby.store, None
     if store is not None:
         with suppress(HoldfastError):

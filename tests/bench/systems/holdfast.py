@@ -117,6 +117,12 @@ class Holdfast:
         records = sum(p.restore_records for p in partitions)
         return Restored(records, max(busy.values())) if records else None
 
+    def volume_of(self, case: Case, pid: int) -> Path:
+        status = self._status(case)
+        assert status is not None, "`victim` has read it"
+        executor = next(e for e in status.executors if e.jvm_pid == pid)
+        return case.folder / "state" / executor.volume
+
     def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
         status = self._status(case)
         if status is None or not status.executors:

@@ -61,6 +61,9 @@ class KafkaStreams:
         first, last = min(e["ms"] for e in starts), max(e["ms"] for e in ends)
         return Restored(records, (last - first) / 1000)
 
+    def volume_of(self, case: Case, pid: int) -> Path:
+        return case.folder / "state"
+
     def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
         return pids[0], True
 

@@ -85,6 +85,9 @@ class Peer(Protocol):
     def restored(self, case: Case) -> Restored | None:
         """The restore after the last start, once it is done."""
 
+    def volume_of(self, case: Case, pid: int) -> Path:
+        """The folder that is lost with the volume of a process."""
+
     def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
         """The process to kill, and whether nobody but the bench starts it again.
 

@@ -69,5 +69,8 @@ class Quix:
         """Not measured: Quix Streams does not tell."""
         return None
 
+    def volume_of(self, case: Case, pid: int) -> Path:
+        return self.state_folders(case)[0]
+
     def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
         return pids[0], True

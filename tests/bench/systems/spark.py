@@ -47,5 +47,8 @@ class Spark:
         """Not measured: its state is no changelog topic."""
         return None
 
+    def volume_of(self, case: Case, pid: int) -> Path:
+        return self.state_folders(case)[0]
+
     def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
         return pids[0], True

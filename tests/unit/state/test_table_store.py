@@ -153,6 +153,21 @@ def test_rows_that_nobody_counts_are_counted_when_asked_for(tmp_path: Path) -> N
     table.close()
 
 
+@pytest.mark.parametrize("segmented", [True, False])
+@pytest.mark.parametrize("count", [True, False])
+def test_a_key_that_was_replayed_and_has_left_is_not_expired_again(
+    count: bool, segmented: bool
+) -> None:
+    """An index that lists a key twice would expire it once more, and the count would be wrong."""
+    table = TableStore(MemoryStore(), windowed=True, segmented=segmented)
+    keys = [windowed_key(b"%d" % n, n) for n in range(3)]
+    table.apply(keys, [b"1"] * 3, created=keys, removed=0, position=at(1), marker=None)
+    table.replay(keys, [b"2"] * 3, position=at(2), marker=None, count=count)
+    table.replay(keys[:2], [None, None], position=at(3), marker=None, count=count)
+    assert table.count() == 1
+    assert table.expired(1 << 40, 10) == keys[2:]
+
+
 def test_a_wiped_table_is_new() -> None:
     table = TableStore(MemoryStore(), windowed=False)
     table.apply([b"a"], [b"1"], created=[b"a"], removed=0, position=at(1), marker=marker(1))
