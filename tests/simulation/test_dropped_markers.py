@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import HangingTransaction
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.types.ids import (
     OffsetRange,
     changelog_topic,
@@ -57,7 +57,7 @@ def test_a_state_task_refuses_to_go_on(bench: Bench) -> None:
     source = OffsetRange.of("s", {0: 0}, {0: 1})
     _written(bench, 1)
     (payload,) = payloads(bench.settings, query, source, 1)
-    answer = worker.process_partition(plan, 0, bench.ordinal, Batch(0, source), payload)
+    answer = worker.process_partition(plan, 0, Assigned(bench.ordinal), Batch(0, source), payload)
     assert isinstance(answer, HangingTransaction)
     assert bench.kafka.log(query.sink.topic, 0).visible(0, 10, 10) == []
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
+from holdfast.errors import NotOwner
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.types.ids import OffsetRange, changelog_topic, progress_topic
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.histories.judge import opened_wrong
@@ -29,6 +31,10 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture
 def stateful(bench: Bench) -> tuple[QueryPlan, Apply]:
+    return _stateful(bench)
+
+
+def _stateful(bench: Bench) -> tuple[QueryPlan, Apply]:
     query = topology("totals").queries[0]
     changelog = changelog_topic(bench.settings.application_id, query.id)
     topic = bench.kafka.make_topic(changelog, 1, {})
@@ -38,7 +44,9 @@ def stateful(bench: Bench) -> tuple[QueryPlan, Apply]:
     def apply(batch: int) -> worker.Answer:
         source = OffsetRange.of("s", {0: batch}, {0: batch + 1})
         (payload,) = payloads(bench.settings, query, source, 1)
-        return worker.process_partition(plan, 0, bench.ordinal, Batch(batch, source), payload)
+        return worker.process_partition(
+            plan, 0, Assigned(bench.ordinal), Batch(batch, source), payload
+        )
 
     return plan, apply
 
@@ -67,7 +75,7 @@ def test_asked_where_it_stands_it_does_not_answer_from_memory(
         bench.on(executor)
         assert isinstance(apply(batch), TaskReport)
     bench.on(0)
-    answer = worker.open_partition(plan, 0, 0)
+    answer = worker.open_partition(plan, 0, Assigned(0))
     assert isinstance(answer, TaskReport), answer
     assert answer.marker is not None
     assert answer.marker.records == 2
@@ -112,3 +120,21 @@ def test_a_topic_partition_of_a_stateless_query_is_opened_anew_too(bench: Bench)
     bench.kafka.settle()
     log = bench.kafka.log(query.sink.topic, 0)
     assert len(log.visible(0, log.stable_end, 10)) == 3
+
+
+def test_a_volume_that_was_lost_is_told_before_its_store_is_restored(bench: Bench) -> None:
+    """A replaced executor may be asked again before the driver has looked for a warm standby."""
+    bench.settings = replace(
+        bench.settings, state=replace(bench.settings.state, acceptable_recovery_lag=0)
+    )
+    plan, apply = _stateful(bench)
+    bench.on(0)
+    done = apply(0)
+    assert isinstance(done, TaskReport)
+    bench.lose_volume()
+    asked = worker.open_partition(plan, 0, Assigned(0, done.position))
+    assert isinstance(asked, NotOwner), asked
+    assert "is at changelog offset 0, and was at" in asked.fact
+    again = worker.open_partition(plan, 0, Assigned(0, 0))
+    assert isinstance(again, TaskReport), "the driver knows, and there is no better place"
+    assert again.marker is not None

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.tasks.steps import Step, observe
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import Query
@@ -70,7 +70,9 @@ class Run:
         """Reads a batch and applies it."""
         batch = Batch(number, range_of(self._query, number, self._lengths))
         payload = self.payload(number)
-        answer = worker.process_partition(self._plan, 0, self.bench.ordinal, batch, payload)
+        answer = worker.process_partition(
+            self._plan, 0, Assigned(self.bench.ordinal), batch, payload
+        )
         assert isinstance(answer, TaskReport), answer
         return answer
 

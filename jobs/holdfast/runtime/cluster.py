@@ -16,6 +16,7 @@ from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.runtime.placement import Goal, Placement, Stores, placed
 from holdfast.tasks.plan import (
+    Assigned,
     QueryPlan,
     StandbyDuties,
     StandbyReport,
@@ -66,8 +67,8 @@ class Cluster:
         with self._lock:
             self._stale = True
 
-    def placement(self, plan: QueryPlan) -> dict[int, tuple[int, str]]:
-        """State partition -> (volume, Spark location) among the executors alive now.
+    def placement(self, plan: QueryPlan) -> dict[int, tuple[Assigned, str]]:
+        """Where each state partition is, and the Spark location, among the executors alive now.
 
         If an executor is missing whose stores are more than `acceptable.recovery.lag` ahead of
         all others, waits up to `placement.wait` for it: it returns with its volume sooner than the
@@ -80,7 +81,10 @@ class Cluster:
             if known is None:
                 self._place(plan)
             owners = self._placements[query_id].owners
-            return {p: (v, self._executors[v].location) for p, v in owners.items()}
+            return {
+                p: (Assigned(v, self._position(v, (query_id, p))), self._executors[v].location)
+                for p, v in owners.items()
+            }
 
     def look_again(self) -> None:
         """Places all state partitions again, after a survey if executors came or went.

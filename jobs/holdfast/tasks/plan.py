@@ -11,6 +11,7 @@ from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
 
 __all__ = [
+    "Assigned",
     "Batch",
     "QueryPlan",
     "StandbyDuties",
@@ -76,6 +77,18 @@ class Batch:
     beginners: frozenset[int] | None = None
     replaced: frozenset[str] = frozenset()
     watermark_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """The volume that a state partition is assigned to, and the position of its store there.
+
+    The driver knows it from the last survey or report.  A store that is far behind it is another
+    one: the volume was lost, and the driver may have a better place.
+    """
+
+    volume: int
+    position: int = 0
 
 
 @dataclass(frozen=True)

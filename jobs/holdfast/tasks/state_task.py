@@ -15,7 +15,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from holdfast.errors import OffsetOverlap
+from holdfast.errors import NotOwner, OffsetOverlap
 from holdfast.state.changelog import (
     FORMAT_VERSION,
     MARKER_KEY,
@@ -163,10 +163,14 @@ class StateTask:
 
     # -- step 0 ------------------------------------------------------------------------------
 
-    def open(self) -> TaskReport:
+    def open(self, least: int = 0) -> TaskReport:
         """Fences predecessors, restores the store and reads the last commit marker.
 
+        Args:
+            least: the changelog offset that the store had reached, as the driver knows.
+
         Raises:
+            NotOwner: the store is far behind it, because its volume was lost.
             ChangelogLost: the store has rows, but its changelog is empty.
             IncompatibleStatement: another statement wrote this state.
             HangingTransaction: a predecessor's open transaction cannot be ended.
@@ -182,6 +186,7 @@ class StateTask:
         admin = shared_admin(settings.client())
         admin.await_ended(plan.changelog, self._partition, _ENDED_S)
         self._store = open_store(plan, self._partition, self._volume)
+        self._check_place(self.position, least)
         kept_ms = tombstones_kept_ms(plan, admin)
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
@@ -202,6 +207,15 @@ class StateTask:
             restore_seconds=report.seconds,
             restore_reason=report.reason,
         )
+
+    def _check_place(self, position: int, least: int) -> None:
+        """A replacement of a killed executor may find an empty volume; a standby may be warm."""
+        if least - position > self._plan.settings.state.acceptable_recovery_lag:
+            raise NotOwner(
+                f"The store of {self._name} is at changelog offset {position}, and was at {least}.",
+                cause="its volume was lost, and its executor replaced",
+                action="none: the driver looks for the best store there is",
+            )
 
     def _restore(self, store: TableStore, tombstones_kept_ms: int) -> RestoreReport:
         plan, application_id = self._plan, self._plan.settings.application_id

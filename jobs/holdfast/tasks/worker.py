@@ -27,6 +27,7 @@ from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.plan import (
+    Assigned,
     Batch,
     QueryPlan,
     StandbyDuties,
@@ -132,20 +133,20 @@ def keep_standbys(
     return StandbyReport(_where(volume.ordinal), _standbys.states())
 
 
-def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
+def open_partition(plan: QueryPlan, partition: int, assigned: Assigned) -> Answer:
     """Step 0 for one state partition.
 
     An open task is reopened: another executor may have owned the state partition in between, and
     only step 0 finds its position.
     """
     _close((plan.settings.application_id, plan.query.id, partition))
-    return _answer(plan, partition, assigned_volume, lambda task: task.describe())
+    return _answer(plan, partition, assigned, lambda task: task.describe())
 
 
 def process_partition(
     plan: QueryPlan,
     partition: int,
-    assigned_volume: int,
+    assigned: Assigned,
     batch: Batch,
     payload: Sequence[bytes | pa.Buffer],
 ) -> Answer:
@@ -154,22 +155,22 @@ def process_partition(
     def work(task: StateTask) -> TaskReport:
         return task.process(batch, from_arrow(payload, task.schema))
 
-    return _answer(plan, partition, assigned_volume, work)
+    return _answer(plan, partition, assigned, work)
 
 
 def _answer(
     plan: QueryPlan,
     partition: int,
-    assigned_volume: int,
+    assigned: Assigned,
     work: Callable[[StateTask], TaskReport],
 ) -> Answer:
     key = (plan.settings.application_id, plan.query.id, partition)
     try:
         load_functions(plan.settings.functions)
         volume = _volume(plan.state_dir, plan.settings.placement.executors)
-        if volume.ordinal != assigned_volume:
+        if volume.ordinal != assigned.volume:
             _close(key)
-            return _not_owner(plan, partition, assigned_volume, volume.ordinal)
+            return _not_owner(plan, partition, assigned.volume, volume.ordinal)
         open_task = _state_tasks.get(key)
         if open_task is not None:
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
@@ -178,7 +179,7 @@ def _answer(
         _standbys.leave(plan.query.id, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
-        return _with_restore(task.open(), work(task))
+        return _with_restore(task.open(assigned.position), work(task))
     except HoldfastError as error:
         _close(key)
         return error

@@ -48,6 +48,11 @@ class Bench:
         self.kill()
         self.on(self.ordinal)
 
+    def lose_volume(self) -> None:
+        """The executor that runs is gone with its volume; its successor finds nothing."""
+        self._disk.delete(self._executors[self.ordinal].volume.path)
+        self.renew()
+
     def rows(self) -> list[tuple[bytes, bytes]]:
         """The rows of the open store of the running executor."""
         (task,) = self._executors[self.ordinal].state_tasks.values()

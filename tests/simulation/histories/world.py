@@ -17,7 +17,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.runtime.placement import Placement
-from holdfast.tasks.plan import QueryPlan
+from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
 from tests.simulation.fakes.clients import clients
@@ -303,13 +303,13 @@ class World:
         """Before some attempts of a batch the driver's other thread has been at work."""
         place, cluster = job.cluster.placement, job.cluster
 
-        def placement(plan: QueryPlan) -> dict[int, tuple[int, str]]:
+        def placement(plan: QueryPlan) -> dict[int, tuple[Assigned, str]]:
             last = cluster._placements.get(plan.query.id, Placement())
             if self._rng.random() < _KEEPS:
                 job.keep_standbys()
             found = place(plan)
-            for partition, (volume, _) in found.items():
-                if volume in last.standbys.get(partition, ()):
+            for partition, (assigned, _) in found.items():
+                if assigned.volume in last.standbys.get(partition, ()):
                     self._sides.turns["takeovers"] += 1
             return found
 

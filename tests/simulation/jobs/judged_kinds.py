@@ -16,7 +16,7 @@ from holdfast.judge.read.observe import Observer
 from holdfast.judge.verdict import JobVerdict
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group
 from holdfast.types.topology import Query, Topology
@@ -113,8 +113,8 @@ class JudgedJob:
     ) -> None:
         ordinal = self.bench.ordinal
         try:
-            answer = worker.process_partition(plan, partition, ordinal, batch, part)
+            answer = worker.process_partition(plan, partition, Assigned(ordinal), batch, part)
         except Crash:
             self.bench.on(ordinal)
-            answer = worker.process_partition(plan, partition, ordinal, batch, part)
+            answer = worker.process_partition(plan, partition, Assigned(ordinal), batch, part)
         assert isinstance(answer, TaskReport), answer

@@ -118,7 +118,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def _volumes(cluster: Cluster, plan: QueryPlan) -> dict[int, int]:
-    return {p: volume for p, (volume, _) in cluster.placement(plan).items()}
+    return {p: assigned.volume for p, (assigned, _) in cluster.placement(plan).items()}
 
 
 def _follow(cluster: Cluster, machine: Machine, lags: dict[int, dict[int, int]]) -> None:

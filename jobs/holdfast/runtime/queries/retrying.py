@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
-from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer
 
 __all__ = ["Homes", "stores_done", "until_done"]
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and the Spark location
+# State partition -> its volume with the position of its store, and the Spark location.
+Homes = Mapping[int, tuple[Assigned, str]]
 
 
 def stores_done(

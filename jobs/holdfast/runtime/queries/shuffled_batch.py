@@ -30,7 +30,7 @@ from holdfast.runtime.queries.workers import (
 )
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked
-from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition
 
 __all__ = ["open_stores", "run_shuffled"]
@@ -57,15 +57,15 @@ def _open_elements(
     elements: Iterable[int],
     *,
     plan: QueryPlan,
-    groups: Sequence[Mapping[int, int]],
+    groups: Sequence[Mapping[int, Assigned]],
 ) -> Iterator[Answer]:
     for task in elements:
         volumes = groups[task]
         yield from side_by_side(partial(_open, plan, volumes), volumes, AT_ONCE)
 
 
-def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer:
-    return open_partition(plan, partition, volumes[partition])
+def _open(plan: QueryPlan, assigned: Mapping[int, Assigned], partition: int) -> Answer:
+    return open_partition(plan, partition, assigned[partition])
 
 
 def run_shuffled(
@@ -113,15 +113,15 @@ class _Cut:
 
     def groups(
         self, pending: Sequence[int], where: Homes
-    ) -> dict[int, tuple[str, dict[int, int]]] | None:
-        """For each pending task, its location and its state partitions' volumes; None: recut."""
-        found: dict[int, tuple[str, dict[int, int]]] = {}
+    ) -> dict[int, tuple[str, dict[int, Assigned]]] | None:
+        """For each pending task, its location and its state partitions; None: recut."""
+        found: dict[int, tuple[str, dict[int, Assigned]]] = {}
         for partition in pending:
-            volume, location = where[partition]
-            place, volumes = found.setdefault(self.tasks[partition], (location, {}))
+            assigned, location = where[partition]
+            place, task = found.setdefault(self.tasks[partition], (location, {}))
             if place != location:
                 return None
-            volumes[partition] = volume
+            task[partition] = assigned
         return found
 
 
@@ -130,7 +130,7 @@ def _cut(
     read: Read,
     plan: QueryPlan,
     locations: Sequence[str],
-    groups: Sequence[tuple[str, Mapping[int, int]]],
+    groups: Sequence[tuple[str, Mapping[int, Assigned]]],
 ) -> _Cut:
     """Reads and cuts the batch for the executors that own its state partitions now."""
     tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
@@ -158,7 +158,7 @@ def _process_task(
     *,
     plan: QueryPlan,
     batch: Batch,
-    groups: Mapping[int, Mapping[int, int]],
+    groups: Mapping[int, Mapping[int, Assigned]],
 ) -> Iterator[Answer]:
     spare_the_collector()
     blobs = unpacked(parts)
@@ -172,8 +172,8 @@ def _process_task(
 def _process(
     plan: QueryPlan,
     batch: Batch,
-    volumes: Mapping[int, int],
+    assigned: Mapping[int, Assigned],
     blobs: dict[int, list[pa.Buffer]],
     partition: int,
 ) -> Answer:
-    return process_partition(plan, partition, volumes[partition], batch, blobs.pop(partition, []))
+    return process_partition(plan, partition, assigned[partition], batch, blobs.pop(partition, []))

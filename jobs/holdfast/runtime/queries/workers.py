@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.ingest.ranges import KafkaRange
+from holdfast.tasks.plan import Assigned
 from holdfast.tasks.worker import Answer
 
 __all__ = ["AT_ONCE", "by_location", "reader_of", "side_by_side", "spare_the_collector"]
@@ -16,13 +17,13 @@ AT_ONCE = 4
 
 
 def by_location(
-    pending: Sequence[int], where: Mapping[int, tuple[int, str]]
-) -> list[tuple[str, dict[int, int]]]:
-    """Executor locations, each with its pending state partitions and their volumes."""
-    found: dict[str, dict[int, int]] = {}
+    pending: Sequence[int], where: Mapping[int, tuple[Assigned, str]]
+) -> list[tuple[str, dict[int, Assigned]]]:
+    """Executor locations, each with its pending state partitions and where they are assigned."""
+    found: dict[str, dict[int, Assigned]] = {}
     for partition in pending:
-        volume, location = where[partition]
-        found.setdefault(location, {})[partition] = volume
+        assigned, location = where[partition]
+        found.setdefault(location, {})[partition] = assigned
     return sorted(found.items())
 
 

@@ -13,7 +13,7 @@ from holdfast.runtime.queries import shuffled_batch
 from holdfast.runtime.queries.feeds import Read
 from holdfast.runtime.queries.workers import reader_of
 from holdfast.sql import compile_text
-from holdfast.tasks.plan import QueryPlan
+from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query, Source
 
@@ -63,12 +63,12 @@ def cut(tasks: dict[int, int]) -> shuffled_batch._Cut:
 def test_a_retry_uses_the_cut_that_was_made_when_a_volume_has_come_back() -> None:
     made = cut({0: 0, 1: 1, 2: 0, 3: 1})
     assert made.count == 2
-    where = {p: (p % 2, ["executor_a_0", "executor_a_7"][p % 2]) for p in range(4)}
-    assert made.groups([1, 3], where) == {1: ("executor_a_7", {1: 1, 3: 1})}
+    where = {p: (Assigned(p % 2), ["executor_a_0", "executor_a_7"][p % 2]) for p in range(4)}
+    assert made.groups([1, 3], where) == {1: ("executor_a_7", {1: Assigned(1), 3: Assigned(1)})}
 
 
 def test_a_retry_cuts_anew_when_the_state_partitions_of_a_task_are_in_two_places() -> None:
     made = cut({0: 0, 1: 1, 2: 0, 3: 1})
-    where = {p: (p, f"executor_a_{p}") for p in range(4)}
+    where = {p: (Assigned(p), f"executor_a_{p}") for p in range(4)}
     assert made.groups([1, 3], where) is None
-    assert made.groups([3], where) == {1: ("executor_a_3", {3: 3})}
+    assert made.groups([3], where) == {1: ("executor_a_3", {3: Assigned(3)})}
