@@ -87,9 +87,9 @@ class Cluster:
             }
 
     def look_again(self) -> None:
-        """Places all state partitions again, after a survey if executors came or went.
+        """Surveys the executors if some came or went, and places all state partitions again.
 
-        Between batches: a survey waits for the tasks of the current ones.
+        Does nothing while executors are missing: the next batch decides how long to wait for them.
 
         Raises:
             ExecutorsMissing: not all of the executors answer.
@@ -134,9 +134,9 @@ class Cluster:
         stage(self._context, "keep the standbys")
         rdd = located(self._context, [e.location for e in alive])
         reports: list[StandbyReport] = on_state_workers(rdd, ask, range(len(alive)))
-        self.observe_standbys(reports)
+        self._observe_standbys(reports)
 
-    def observe_standbys(self, reports: Iterable[StandbyReport]) -> None:
+    def _observe_standbys(self, reports: Iterable[StandbyReport]) -> None:
         """Records the lag of each standby, and places all state partitions again."""
         with self._lock:
             for report in reports:

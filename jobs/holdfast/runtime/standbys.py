@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from holdfast.errors import ExecutorsMissing
@@ -40,13 +39,8 @@ class StandbyKeeper:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """A look that is under way fails when Spark stops; nobody needs to wait for it."""
+    def __exit__(self, *_: object) -> None:
+        """Ends the thread; a look that is under way fails when Spark stops."""
         self._stopped = True
         self._cluster.changed.set()
         self._thread.join(_STOP_S)

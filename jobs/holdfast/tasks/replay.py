@@ -79,8 +79,9 @@ def replay(
         return _restored(plan, store, reader, kept_ms, progress, counted=counted)
     except StoreAhead as ahead:
         name = f"{plan.query.id} state partition {reader.partition}"
-        if not _may_wipe(plan, reader):
-            raise _changelog_lost(name, store, reader, ahead) from ahead
+        start, end = reader.bounds()
+        if start == end and plan.settings.state.on_changelog_loss != "rebuild":
+            raise _changelog_lost(f"{name} holds {store.rows} rows", reader, end, ahead) from ahead
         _LOG.error("%s: %s Wiping the store and restoring it in full.", name, ahead)
         store.wipe()
         return _restored(plan, store, reader, kept_ms, progress, counted=counted)
@@ -109,18 +110,11 @@ def _restored(
     )
 
 
-def _may_wipe(plan: QueryPlan, reader: PartitionReader) -> bool:
-    start, end = reader.bounds()
-    return end > start or plan.settings.state.on_changelog_loss == "rebuild"
-
-
 def _changelog_lost(
-    name: str, store: TableStore, reader: PartitionReader, ahead: StoreAhead
+    holds: str, reader: PartitionReader, end: int, ahead: StoreAhead
 ) -> ChangelogLost:
-    start, end = reader.bounds()
     return ChangelogLost(
-        f"{name} holds {store.rows} rows, but its changelog {reader.topic} is empty "
-        f"(offsets {start}..{end}). {ahead.fact}",
+        f"{holds}, but its changelog {reader.topic} is empty (offsets {end}..{end}). {ahead.fact}",
         cause="the changelog topic was deleted, or the cluster was replaced without its data",
         action="restore the topic, or set on.changelog.loss=rebuild to drop the stores and "
         "recompute the table from the source's earliest records",

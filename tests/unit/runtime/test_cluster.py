@@ -117,6 +117,14 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
+@pytest.fixture
+def cluster(plan: QueryPlan, machine: Machine) -> Cluster:
+    """Every state partition is placed where its store is furthest."""
+    made = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    assert _volumes(made, plan) == {0: 0, 1: 1}
+    return made
+
+
 def _volumes(cluster: Cluster, plan: QueryPlan) -> dict[int, int]:
     return {p: assigned.volume for p, (assigned, _) in cluster.placement(plan).items()}
 
@@ -131,9 +139,9 @@ def _timed(cluster: Cluster, plan: QueryPlan) -> tuple[dict[int, int], float]:
     return _volumes(cluster, plan), (time.monotonic() - began) * 1000
 
 
-def test_every_partition_has_a_standby_on_another_volume(plan: QueryPlan, machine: Machine) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+def test_every_partition_has_a_standby_on_another_volume(
+    cluster: Cluster, machine: Machine
+) -> None:
     assert cluster.duties().wanted == {1: {("ctas_t", 0)}, 0: {("ctas_t", 1)}}
     assert cluster.duties().owned == {0: {("ctas_t", 0)}, 1: {("ctas_t", 1)}}
     assert cluster.changed.is_set()
@@ -145,10 +153,8 @@ def test_every_partition_has_a_standby_on_another_volume(plan: QueryPlan, machin
 
 
 def test_a_standby_that_follows_takes_over_without_a_wait(
-    plan: QueryPlan, machine: Machine
+    cluster: Cluster, plan: QueryPlan, machine: Machine
 ) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    assert _volumes(cluster, plan) == {0: 0, 1: 1}
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 40}})
     machine.alive = [1]
     volumes, waited_ms = _timed(cluster, plan)
@@ -158,10 +164,8 @@ def test_a_standby_that_follows_takes_over_without_a_wait(
 
 @pytest.mark.parametrize("lags", [{}, {0: {1: 0}}])
 def test_one_that_was_never_level_is_no_reason_not_to_wait(
-    plan: QueryPlan, machine: Machine, lags: dict[int, dict[int, int]]
+    cluster: Cluster, plan: QueryPlan, machine: Machine, lags: dict[int, dict[int, int]]
 ) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    assert _volumes(cluster, plan) == {0: 0, 1: 1}
     _follow(cluster, machine, lags)
     machine.alive = [1]
     _, waited_ms = _timed(cluster, plan)
@@ -169,10 +173,8 @@ def test_one_that_was_never_level_is_no_reason_not_to_wait(
 
 
 def test_an_executor_that_came_back_empty_is_warmed_between_batches(
-    plan: QueryPlan, machine: Machine
+    cluster: Cluster, plan: QueryPlan, machine: Machine
 ) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    assert _volumes(cluster, plan) == {0: 0, 1: 1}
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
     machine.alive = [1]
     assert _volumes(cluster, plan) == {0: 1, 1: 1}
@@ -185,10 +187,8 @@ def test_an_executor_that_came_back_empty_is_warmed_between_batches(
 
 
 def test_what_another_process_says_of_a_volume_is_not_believed(
-    plan: QueryPlan, machine: Machine
+    cluster: Cluster, machine: Machine
 ) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    assert _volumes(cluster, plan) == {0: 0, 1: 1}
     machine.workers[1] = 7
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [-1]
@@ -199,9 +199,7 @@ def test_what_another_process_says_of_a_volume_is_not_believed(
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [0]
 
 
-def test_no_survey_while_executors_are_missing(plan: QueryPlan, machine: Machine) -> None:
-    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
-    _volumes(cluster, plan)
+def test_no_survey_while_executors_are_missing(cluster: Cluster, machine: Machine) -> None:
     machine.alive, before = [1], machine.surveys
     cluster.look_again()
     assert machine.surveys == before, "the next batch decides how long to wait for it"
