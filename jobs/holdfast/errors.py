@@ -38,6 +38,8 @@ __all__ = [
     "Refused",
     "Retriable",
     "SinkOwned",
+    "SnapshotDamaged",
+    "SnapshotsUnavailable",
     "StoreAhead",
     "StoreBehind",
     "StoreCorrupted",
@@ -122,6 +124,10 @@ class VolumeFull(Retriable):
     """The state volume is full; enlarge it.  Nothing that was committed is lost."""
 
 
+class SnapshotsUnavailable(Retriable):
+    """The place of the snapshots does not answer or refuses: try again later, go on without."""
+
+
 class NotOwner(Retriable):
     """This executor does not hold the volume the state task belongs to: wait for the owner."""
 
@@ -160,6 +166,10 @@ class StoreCorrupted(HoldfastError):
 
 class StoreAhead(StoreCorrupted):
     """The local store is ahead of its changelog: the topic was replaced; wipe and restore."""
+
+
+class SnapshotDamaged(HoldfastError):
+    """A snapshot is not what its manifest says: take an older one, or the changelog."""
 
 
 class CleanerIdle(HoldfastError):

@@ -15,12 +15,14 @@ change.
 | tombstone-ignored   | records without a value are not written                                 |
 | sink-time-now       | results are written with the time of sending                            |
 | standby-misses-rows | standbys do not replay every third new value of a row                     |
+| snapshot-misses-rows| of what came after a snapshot, every third new value is not replayed     |
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
 | store-of-another    | stores are not asked whose rows they hold, nor of which history         |
 | offset-of-another   | a topic that was made again is read on from the old one's offsets       |
 
-The last four need what no general simulated history has: standbys, a driver that is another
-process, stores that change places on disk, and the driver's own code broken as well (`IN_DRIVER`).
+The last five need what no general simulated history has: standbys, snapshots, a driver that is
+another process, stores that change places on disk, and the driver's own code broken as well
+(`IN_DRIVER`).
 """
 
 from __future__ import annotations
@@ -209,6 +211,16 @@ def _standby_misses_rows() -> list[Patch]:
     return [(standbys, "replay", mutant)]
 
 
+def _snapshot_misses_rows() -> list[Patch]:
+    real: Any = vars(state_task)["from_snapshot"]
+
+    def mutant(*plan_and_store: Any) -> Any:
+        store, source = real(*plan_and_store)
+        return (_Forgetful(store) if source.startswith("a snapshot") else store), source
+
+    return [(state_task, "from_snapshot", mutant)]
+
+
 class _Forgetful:
     """A `TableStore` that keeps every third old row; the number of rows is right."""
 
@@ -280,6 +292,7 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "tombstone-ignored": _tombstone_ignored,
     "sink-time-now": _sink_time_now,
     "standby-misses-rows": _standby_misses_rows,
+    "snapshot-misses-rows": _snapshot_misses_rows,
     "key-of-a-life": _key_of_a_life,
     "store-of-another": _store_of_another,
     "offset-of-another": _offset_of_another,
@@ -287,11 +300,10 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
 MUTANTS = tuple(_MUTANTS)
 IN_DRIVER = frozenset({"offset-of-another"})
 """Those that break the driver's code, too."""
-SIMULATED = tuple(
-    name
-    for name in MUTANTS
-    if name not in ("standby-misses-rows", "key-of-a-life", "store-of-another", *IN_DRIVER)
-)
+_OF_FAMILIES = (
+    "standby-misses-rows", "snapshot-misses-rows", "key-of-a-life", "store-of-another", *IN_DRIVER,
+)  # fmt: skip
+SIMULATED = tuple(name for name in MUTANTS if name not in _OF_FAMILIES)
 """Those that a general simulated history can show."""
 
 

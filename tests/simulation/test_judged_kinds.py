@@ -18,7 +18,7 @@ from holdfast.judge.verdict import JobVerdict, TableVerdict, Verdict
 from holdfast.tasks import state_task
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.types.topology import AggregateStep, JoinKind, JoinStep, Query
 from tests.chaos.mutants import patches
 from tests.simulation.fakes.spark import Crash
@@ -127,7 +127,7 @@ def killed() -> Iterator[JobVerdict]:
         def kill(number: int) -> None:
             step = rng.choice(STEPS)
 
-            def die(reached: Step, _query: str, _partition: int) -> None:
+            def die(reached: AnyStep, _query: str, _partition: int) -> None:
                 if reached is step:
                     observe(None)
                     job.bench.kill()

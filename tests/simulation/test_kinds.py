@@ -16,7 +16,7 @@ import pytest
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import Query
 from tests.simulation.fakes.executors import Bench
@@ -127,7 +127,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 def _crash_after(run: Run, step: Step) -> None:
     """The executor dies right after `step`, once."""
 
-    def die(reached: Step, _query: str, _partition: int) -> None:
+    def die(reached: AnyStep, _query: str, _partition: int) -> None:
         if reached is step:
             observe(None)
             run.bench.kill()

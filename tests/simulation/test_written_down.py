@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Observer, Step, observe
 from tests.simulation.fakes.spark import Crash
 from tests.simulation.jobs.kinds import Sent
 from tests.simulation.test_kinds import Run
@@ -30,8 +29,8 @@ BATCHES = [
 ]
 
 
-def _die_after(run: Run, step: Step) -> Callable[[Step, str, int], None]:
-    def die(reached: Step, _query: str, _partition: int) -> None:
+def _die_after(run: Run, step: Step) -> Observer:
+    def die(reached: AnyStep, _query: str, _partition: int) -> None:
         if reached is step:
             observe(None)
             run.bench.kill()

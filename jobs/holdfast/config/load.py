@@ -160,7 +160,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
         for key, value in origin.values.items():
             _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
     _check_files(collected)
-    _check_standbys(collected)
+    _check_copies(collected)
     if collected.problems:
         raise _refusal(collected.problems)
     fields = {("application_id",): application_id, ("kafka",): collected.kafka} | collected.fields
@@ -232,11 +232,16 @@ def _check_files(collected: _Collected) -> None:
     )
 
 
-def _check_standbys(collected: _Collected) -> None:
-    in_memory = collected.fields.get(("state", "backend")) == "memory"
-    if in_memory and collected.fields.get(("placement", "standbys")):
+def _check_copies(collected: _Collected) -> None:
+    if collected.fields.get(("state", "backend")) != "memory":
+        return
+    if collected.fields.get(("placement", "standbys")):
         collected.problems.append(
             "standby.replicas: state.backend=memory has no standbys; set it to 0, or use rocksdb"
+        )
+    if collected.fields.get(("snapshots", "uri")):
+        collected.problems.append(
+            "snapshot.uri: state.backend=memory has no snapshots; leave it out, or use rocksdb"
         )
 
 

@@ -224,6 +224,31 @@ def _state() -> tuple[Property, ...]:
     )
 
 
+def _snapshots() -> tuple[Property, ...]:
+    return (
+        Property(
+            "snapshot.uri",
+            ("snapshots", "uri"),
+            values.place("file", "s3", "gs", "hdfs", "abfs"),
+            "where snapshots of the stores are kept, from which a lost store is restored; "
+            "credentials are taken from the environment",
+            default="none",
+        ),
+        Property(
+            "snapshot.interval.ms",
+            ("snapshots", "interval_ms"),
+            values.whole(1_000, 30 * _DAY_MS),
+            "how often a snapshot of each state partition is taken, if it has changed",
+        ),
+        Property(
+            "snapshot.retained",
+            ("snapshots", "retained"),
+            values.whole(1, 1_000),
+            "snapshots of each state partition that are kept",
+        ),
+    )
+
+
 def _rocksdb() -> tuple[Property, ...]:
     def at(field: str) -> tuple[str, ...]:
         return ("state", "rocksdb", field)
@@ -349,6 +374,7 @@ _OF_SETTINGS = (
     *_ingest(),
     *_warn(),
     *_state(),
+    *_snapshots(),
     *_rocksdb(),
     *_spark(),
     *_placement(),

@@ -13,6 +13,7 @@ __all__ = [
     "RocksDbSettings",
     "ServeSettings",
     "Settings",
+    "SnapshotSettings",
     "StateSettings",
 ]
 
@@ -44,6 +45,15 @@ class StateSettings:
     cleanup_delay_ms: int = 600_000  # after it, a store that no executor wants is deleted
     restore_batch_records: int = 4_000
     rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
+
+
+@dataclass(frozen=True)
+class SnapshotSettings:
+    """Where snapshots of stores are kept, and how often they are taken."""
+
+    uri: str = ""  # empty: none are taken, or used
+    interval_ms: int = 600_000
+    retained: int = 2  # of each state partition
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,7 @@ class Settings:
     master: str = ""  # empty: local-cluster with `executors` processes
     spark_secret_file: str = ""  # empty: one is made up for each start
     state: StateSettings = field(default_factory=StateSettings)
+    snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-__all__ = ["Kind", "choice", "flag", "name", "number", "paths", "servers", "text", "whole"]
+__all__ = ["Kind", "choice", "flag", "name", "number", "paths", "place", "servers", "text", "whole"]
 
 _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -132,3 +133,23 @@ def paths() -> Kind:
         return tuple(str(item).strip() for item in items if str(item).strip())
 
     return Kind("paths, comma-separated", parse)
+
+
+def place(*schemes: str) -> Kind:
+    """An absolute path, or a URI of one of these schemes without credentials."""
+
+    def parse(value: object) -> str:
+        found = str(value).strip()
+        if not found or found.startswith("/"):
+            return found
+        parts = urlsplit(found)
+        if parts.scheme not in schemes or not found.startswith(f"{parts.scheme}://"):
+            raise ValueError("it is neither")
+        if "@" in parts.netloc:
+            raise ValueError(
+                "it holds credentials, which everybody who sees the job's settings could read; "
+                "give them in the environment of driver and executors"
+            )
+        return found
+
+    return Kind(f"an absolute path, or {', '.join(f'{s}://…' for s in schemes)}", parse)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.state.backends import open_table_store, survey_positions
+from holdfast.state.backends import copied_position, open_table_store, survey_positions
 
-__all__ = ["open_table_store", "survey_positions"]
+__all__ = ["copied_position", "open_table_store", "survey_positions"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from holdfast.config.settings import RocksDbSettings, StateSettings
 from holdfast.errors import InvalidConfig, StoreCorrupted
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore, peek
 from holdfast.state.store import KeyValueStore
-from holdfast.state.table_store import POSITION_KEY, TableStore, read_position, store_name
+from holdfast.state.table_store import (
+    POSITION_KEY,
+    StorePosition,
+    TableStore,
+    read_position,
+    store_name,
+)
 from holdfast.state.volume import Volume
 
-__all__ = ["open_table_store", "survey_positions"]
+__all__ = ["copied_position", "open_table_store", "survey_positions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,6 +89,18 @@ def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int
         if position is not None and position.store in ("", name):
             found[(query_id, partition)] = position.offset
     return found
+
+
+def copied_position(folder: Path) -> StorePosition:
+    """The position of a copy that a store made of itself.
+
+    Raises:
+        StoreCorrupted: it has none.
+    """
+    position = read_position(peek(folder, POSITION_KEY, RocksDbSettings()))
+    if position is None:
+        raise StoreCorrupted(f"The copy of a store at {folder} has no position.", action="none.")
+    return position
 
 
 def _backend(

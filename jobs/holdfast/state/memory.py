@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from pathlib import Path
 
+from holdfast.errors import Refused
 from holdfast.state.store import Found, flat
 
 __all__ = ["MemoryStore"]
@@ -68,6 +70,9 @@ class MemoryStore:
 
     def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
         return flat(self.scan_many(list(zip(starts, ends, strict=True))))
+
+    def copy_to(self, folder: Path) -> None:
+        raise Refused("A store in memory has no files to copy.", action="use rocksdb.")
 
     def bytes_on_disk(self) -> int:
         return self._bytes + _ROW_OVERHEAD * len(self._rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 __all__ = ["Found", "KeyValueStore", "flat"]
@@ -68,6 +69,13 @@ class KeyValueStore(Protocol):
         """Pairs with `start <= key < end` of ranges that are in key order and do not overlap.
 
         For many ranges of which most are empty.
+        """
+
+    def copy_to(self, folder: Path) -> None:
+        """Makes a store of the same content in a new folder, as of between two batches.
+
+        May be called while another thread writes.  Takes next to no time and space: files that do
+        not change are shared.  `Refused` if the store is not durable.
         """
 
     def bytes_on_disk(self) -> int:

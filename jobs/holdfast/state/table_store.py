@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import cast
 
 from holdfast.errors import StoreCorrupted
@@ -324,6 +325,10 @@ class TableStore:
         """The range, key and row of each row found; ranges are in order and do not overlap."""
         found = self._store.scan_apart(joined(_DATA, *starts), joined(_DATA, *ends))
         return found[0], [key[1:] for key in found[1]], found[2]
+
+    def copy_to(self, folder: Path) -> None:
+        """See `KeyValueStore.copy_to`; rows, index, count and position are of one moment."""
+        self._store.copy_to(folder)
 
     def stats(self) -> StoreStats:
         return StoreStats(self.rows, self._store.bytes_on_disk())

@@ -6,6 +6,7 @@ numbered folder with a lock that the operating system releases when the process 
     <root>/<ordinal>/.lock                                       held by the owner
     <root>/<ordinal>/volume.json                                 layout version
     <root>/<ordinal>/stores/<application>/<query>/<partition>/   one store
+    <root>/<ordinal>/scratch/                                    files of snapshots, on their way
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ class Volume:
         self.ordinal = ordinal
         self.path = root / str(ordinal)
         self._stores = self.path / "stores"
+        self._scratch = self.path / "scratch"
         self._lock: int | None = lock
         self._check_layout()
+        shutil.rmtree(self._scratch, ignore_errors=True)  # a killed process left it
 
     def store_path(self, application_id: str, query_id: str, state_partition: int) -> Path:
         """The folder of one store, which may not exist."""
@@ -56,6 +59,28 @@ class Volume:
         path = self.store_path(application_id, query_id, state_partition)
         if path.exists():
             shutil.rmtree(path)
+
+    def scratch(self, name: str) -> Path:
+        """A path below which files may be put that are lost when the volume is claimed again.
+
+        Removes what is there; creates no folder but its parents.
+        """
+        path = self._scratch / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def adopt_store(
+        self, folder: Path, application_id: str, query_id: str, state_partition: int
+    ) -> None:
+        """Moves the files of a store from the scratch folder into the place of one, at once.
+
+        What is there must not be open; it is removed.
+        """
+        path = self.store_path(application_id, query_id, state_partition)
+        self.delete_store(application_id, query_id, state_partition)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(path)
 
     def release(self) -> None:
         """Releases the volume for other processes.  May be called twice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from holdfast.config.settings import Settings
 from holdfast.state.changelog import CommitMarker
@@ -14,6 +14,7 @@ __all__ = [
     "Assigned",
     "Batch",
     "QueryPlan",
+    "SnapshotState",
     "StandbyDuties",
     "StandbyReport",
     "StandbyState",
@@ -155,11 +156,32 @@ class StandbyReport:
 
 
 @dataclass(frozen=True)
+class SnapshotState:
+    """The newest snapshot of a state partition that its owner knows of.
+
+    Attributes:
+        offset: the changelog offset that it goes up to; -1: there is none.
+        taken_ms: when it was taken, in wall-clock ms.
+        bytes: the size of its files.
+        uploaded_bytes: of those, the ones that earlier snapshots had not.
+        seconds: how long copying and uploading took.
+        error: why the last attempt to take one failed; empty: it did not.
+    """
+
+    offset: int = -1
+    taken_ms: int = 0
+    bytes: int = 0
+    uploaded_bytes: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class TaskReport:
     """The report of a state task (or a stateless task, `partition` = topic partition).
 
     Durations in seconds.  `skipped`: the batch was already committed.  `restored_*` are zero
-    unless this task opened the store.
+    unless this task opened the store.  `snapshot`: None without `snapshot.uri`.
     """
 
     partition: int
@@ -184,4 +206,4 @@ class TaskReport:
     produce_seconds: float = 0.0
     commit_seconds: float = 0.0
     put_seconds: float = 0.0
-    notes: tuple[str, ...] = field(default=())
+    snapshot: SnapshotState | None = None

@@ -1,4 +1,4 @@
-"""Opens the store of a state partition and brings it level with its changelog.
+"""Opens the store of a state partition, from a snapshot if it is lost, and brings it level.
 
 The owner does this once, before it takes batches; a standby does it again and again.
 """
@@ -8,18 +8,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from holdfast.errors import ChangelogLost, StoreAhead
+from holdfast.errors import ChangelogLost, SnapshotDamaged, SnapshotsUnavailable, StoreAhead
 from holdfast.state import open_table_store
 from holdfast.state.restore import RestoreProgress, RestoreReport, restore
-from holdfast.state.table_store import TableStore
+from holdfast.state.snapshots.archive import Archive
+from holdfast.state.snapshots.manifest import Manifest
+from holdfast.state.table_store import TableStore, store_name
 from holdfast.state.volume import Volume
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.processors.layout import layout_of
+from holdfast.tasks.steps import SnapshotStep, reached
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 
-__all__ = ["open_store", "replay", "tombstones_kept_ms"]
+__all__ = ["from_snapshot", "open_store", "replay", "tombstones_kept_ms"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,12 +39,14 @@ def open_store(plan: QueryPlan, partition: int, volume: Volume | None) -> TableS
     return open_table_store(
         plan.settings.state,
         volume,
-        plan.settings.application_id,
-        plan.query.id,
-        partition,
+        *_place(plan, partition),
         windowed=layout.windowed,
         segmented=layout.segmented,
     )
+
+
+def _place(plan: QueryPlan, partition: int) -> tuple[str, str, int]:
+    return plan.settings.application_id, plan.query.id, partition
 
 
 def tombstones_kept_ms(plan: QueryPlan, admin: Admin) -> int:
@@ -51,6 +57,84 @@ def tombstones_kept_ms(plan: QueryPlan, admin: Admin) -> int:
     wanted = plan.settings.state.delete_retention_ms
     found = admin.config(plan.changelog).get("delete.retention.ms")
     return min(wanted, int(found)) if found is not None else wanted
+
+
+def from_snapshot(
+    plan: QueryPlan,
+    partition: int,
+    volume: Volume | None,
+    store: TableStore,
+    kept_ms: int,
+    told: Callable[[int], None] = lambda _: None,
+) -> tuple[TableStore, str]:
+    """Exchanges a lost store for its newest good snapshot, if there is one.
+
+    A store is lost if it is empty, or was away for longer than tombstones are kept.
+
+    Args:
+        kept_ms: see `tombstones_kept_ms`.
+        told: see `Archive.fetch`.
+
+    Returns:
+        The store to use, and what was found, in words; empty: nobody has looked.
+
+    Raises:
+        VolumeFull: no space for the snapshot.
+    """
+    uri, since_ms = plan.settings.snapshots.uri, int(time.time() * 1000) - kept_ms
+    if not uri or volume is None or not _is_lost(store, since_ms):
+        return store, ""
+    name, found = store_name(*_place(plan, partition)), "no snapshot"
+    archive, began = Archive(uri, name), time.monotonic()
+    try:
+        for manifest in archive.snapshots(plan.changelog_topic_id):
+            if not _fits(plan, manifest, since_ms):
+                found = "no snapshot that fits"
+                continue
+            found = "no snapshot that is good"
+            folder = volume.scratch(f"fetched/{name}")
+            if _fetched(archive, manifest, folder, told):
+                reached(SnapshotStep.FETCHED, plan.query.id, partition)
+                store.close()
+                volume.adopt_store(folder, *_place(plan, partition))
+                store = open_store(plan, partition, volume)
+                if store.position is not None:
+                    return store, _told(manifest, time.monotonic() - began)
+    except SnapshotsUnavailable as error:
+        _LOG.error("%s: %s", name, error)
+        found = "the snapshots are out of reach"
+    return store, found
+
+
+def _fetched(
+    archive: Archive, manifest: Manifest, folder: Path, told: Callable[[int], None]
+) -> bool:
+    """Whether the folder has all files of the snapshot, and they are good."""
+    try:
+        archive.fetch(manifest, folder, told)
+    except SnapshotDamaged as error:
+        _LOG.error("A snapshot of %s is passed over: %s", manifest.store, error)
+        return False
+    return True
+
+
+def _told(manifest: Manifest, seconds: float) -> str:
+    age_s = time.time() - manifest.taken_ms / 1000
+    return (
+        f"a snapshot of {manifest.size} bytes, {age_s:.0f} s old, at changelog offset "
+        f"{manifest.position.offset}, fetched in {seconds:.1f} s"
+    )
+
+
+def _is_lost(store: TableStore, since_ms: int) -> bool:
+    return store.position is None or store.position.written_ms < since_ms
+
+
+def _fits(plan: QueryPlan, manifest: Manifest, since_ms: int) -> bool:
+    """Whether a snapshot can be brought level with the changelog, and used for the statement."""
+    position, query = manifest.position, plan.query
+    of_statement = query.replaces or position.fingerprint == query.fingerprint()
+    return of_statement and position.written_ms >= since_ms
 
 
 def replay(

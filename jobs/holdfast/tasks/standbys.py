@@ -18,7 +18,7 @@ from holdfast.state.restore import READ_AHEAD, RestoreProgress
 from holdfast.state.table_store import TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.plan import QueryPlan, StandbyState
-from holdfast.tasks.replay import open_store, replay, tombstones_kept_ms
+from holdfast.tasks.replay import from_snapshot, open_store, replay, tombstones_kept_ms
 from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.reader import PartitionReader
 
@@ -181,12 +181,15 @@ class Standbys:
         plan, reader = standby.plan, self._reader_of(standby)
         if standby.store is None:
             standby.store = open_store(plan, standby.partition, standby.volume)
+            standby.store, _ = from_snapshot(
+                plan, standby.partition, standby.volume, standby.store, _kept_ms(standby),
+                lambda _: _go_on(standby),
+            )  # fmt: skip
         store = standby.store
 
         def told(now: RestoreProgress) -> None:
             standby.state = replace(standby.state, position=now.position)
-            if standby.left:
-                raise _Left
+            _go_on(standby)
 
         if not _is_level(standby, store, reader.bounds()[1]):
             now = time.monotonic()
@@ -206,6 +209,12 @@ class Standbys:
             self._reader = PartitionReader(client, plan.changelog, standby.partition, exists=True)
         self._reader.turn_to(plan.changelog, standby.partition)
         return self._reader
+
+
+def _go_on(standby: _Standby) -> None:
+    """Ends a restore if the standby was given up meanwhile."""
+    if standby.left:
+        raise _Left
 
 
 def _is_level(standby: _Standby, store: TableStore, end: int) -> bool:

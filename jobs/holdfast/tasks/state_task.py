@@ -41,7 +41,7 @@ from holdfast.tasks.processors.base import (
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
-from holdfast.tasks.replay import open_store, replay, tombstones_kept_ms
+from holdfast.tasks.replay import from_snapshot, open_store, replay, tombstones_kept_ms
 from holdfast.tasks.steps import Step, reached
 from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
@@ -188,6 +188,9 @@ class StateTask:
         self._store = open_store(plan, self._partition, self._volume)
         self._check_place(self.position, least)
         kept_ms = tombstones_kept_ms(plan, admin)
+        self._store, source = from_snapshot(
+            plan, self._partition, self._volume, self._store, kept_ms
+        )
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
@@ -205,7 +208,7 @@ class StateTask:
             restored_records=report.records,
             restored_bytes=report.bytes,
             restore_seconds=report.seconds,
-            restore_reason=report.reason,
+            restore_reason=f"{source}; {report.reason}" if source else report.reason,
         )
 
     def _check_place(self, position: int, least: int) -> None:
@@ -395,6 +398,11 @@ class StateTask:
         )
 
     # -- the handle --------------------------------------------------------------------------
+
+    @property
+    def store(self) -> TableStore:
+        """The open store."""
+        return self._opened()[1]
 
     @property
     def schema(self) -> pa.Schema:

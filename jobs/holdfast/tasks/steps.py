@@ -1,4 +1,4 @@
-"""Notifies an observer after each step of the commit order; `holdfast.types.steps` numbers them.
+"""Notifies an observer after each step of a commit or a snapshot; see `holdfast.types.steps`.
 
 Tests observe the steps to crash or hold a process after each; no user setting reaches the
 observer.
@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.types.steps import Step
+from holdfast.types.steps import AnyStep, SnapshotStep, Step
 
-__all__ = ["Step", "observe", "reached"]
+__all__ = ["AnyStep", "Observer", "SnapshotStep", "Step", "observe", "reached"]
+
+Observer = Callable[[AnyStep, str, int], None]
+
+_observer: Observer | None = None
 
 
-_observer: Callable[[Step, str, int], None] | None = None
-
-
-def observe(observer: Callable[[Step, str, int], None] | None) -> None:
+def observe(observer: Observer | None) -> None:
     """Calls `observer(step, query id, partition)` after every step; None ends it."""
     global _observer  # noqa: PLW0603 - a test hook has to be reachable from inside the task
     _observer = observer
 
 
-def reached(step: Step, query_id: str, partition: int) -> None:
+def reached(step: AnyStep, query_id: str, partition: int) -> None:
     """Notifies the observer that a step is done."""
     if _observer is not None:
         _observer(step, query_id, partition)

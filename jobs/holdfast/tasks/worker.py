@@ -37,6 +37,7 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
+from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
@@ -62,6 +63,7 @@ _claiming = threading.Lock()
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 _standbys = Standbys()
+_snapshots = Snapshots()
 
 
 def _volume(state_dir: str, executors: int) -> Volume:
@@ -174,12 +176,14 @@ def _answer(
         open_task = _state_tasks.get(key)
         if open_task is not None:
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
-                return work(open_task)
+                return replace(work(open_task), snapshot=_snapshots.state(key))
             _close(key)
         _standbys.leave(plan.query.id, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
-        return _with_restore(task.open(assigned.position), work(task))
+        opened = task.open(assigned.position)
+        _snapshots.follow(plan, partition, task.store, volume)
+        return _with_restore(opened, replace(work(task), snapshot=_snapshots.state(key)))
     except HoldfastError as error:
         _close(key)
         return error
@@ -213,6 +217,7 @@ def _close(key: tuple[str, str, int]) -> None:
     task = _state_tasks.pop(key, None)
     if task is None:
         return
+    _snapshots.leave(key)
     try:
         task.close()
     except HoldfastError as error:

@@ -16,13 +16,24 @@
 | 5 WRITTEN     | values and position into the store, one batch   | nothing is missing           |
 
 Halves are moments inside a step that a fault may be aimed at.
+
+A snapshot (`SnapshotStep`) is taken and used beside it:
+
+| step          | what                                            | a crash right after it means |
+|---------------|-------------------------------------------------|------------------------------|
+| COPIED        | a copy of the store is on its own volume        | the copy is removed          |
+| UPLOADED      | all its files are in the archive                | files that no manifest names |
+|               |                                                 | are removed later            |
+| NAMED         | its manifest is, too: the snapshot exists       | nothing is missing           |
+| FETCHED       | a lost store's files are on the volume, but not | they are removed             |
+|               | in their place                                  |                              |
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
-__all__ = ["Step"]
+__all__ = ["AnyStep", "SnapshotStep", "Step"]
 
 
 class Step(float, Enum):
@@ -36,3 +47,15 @@ class Step(float, Enum):
     MARKED = 3.0
     COMMITTED = 4.0
     WRITTEN = 5.0
+
+
+class SnapshotStep(StrEnum):
+    """Steps of a snapshot, and of its use, as in the table above."""
+
+    COPIED = "copied"
+    UPLOADED = "uploaded"
+    NAMED = "named"
+    FETCHED = "fetched"
+
+
+AnyStep = Step | SnapshotStep

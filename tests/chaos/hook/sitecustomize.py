@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.types.steps import Step
+    from holdfast.types.steps import AnyStep
 
 _POLL_S = 0.02
 # What Spark's Python workers are forked from: PySpark's own daemon, or a job's.
@@ -46,12 +46,12 @@ class _Hook:
         """Says that this process has the hook."""
         (self._folder / f"alive-{os.getpid()}").touch()
 
-    def reached(self, step: Step, query_id: str, partition: int) -> None:
+    def reached(self, step: AnyStep, query_id: str, partition: int) -> None:
         for file in self._folder.iterdir():
             if file.name.startswith("order-"):
                 self._obey(file, step, query_id, partition)
 
-    def _obey(self, file: Path, step: Step, query_id: str, partition: int) -> None:
+    def _obey(self, file: Path, step: AnyStep, query_id: str, partition: int) -> None:
         try:
             order = json.loads(file.read_bytes())
         except (FileNotFoundError, ValueError):

@@ -9,12 +9,26 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import Refused
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.store import KeyValueStore
 from tests.simulation.fakes.disk import Disk
 
 _DISK = Disk(random.Random(0))  # what the simulation has in the place of RocksDB
+
+
+def _adopted(folder: Path) -> KeyValueStore:
+    _DISK.adopt(folder.with_name("adopted"), folder)
+    return _DISK.open(folder.with_name("adopted"), None)
+
+
+_OPENED: dict[str, Callable[[Path], KeyValueStore]] = {
+    "rocksdb": lambda folder: RocksDbStore(folder, RocksDbSettings()),
+    "fake": _adopted,
+}
+"""Durable backends, and how each opens a copy."""
+Copied = Callable[[], list[tuple[bytes, bytes]]]  # its rows
 BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {
     "memory": lambda _: MemoryStore(),
     "rocksdb": lambda path: RocksDbStore(path / "store", RocksDbSettings()),
@@ -208,3 +222,51 @@ def test_only_a_durable_store_outlives_its_handle(backend: str, tmp_path: Path) 
     store = BACKENDS[backend](tmp_path)
     assert store.get_many([b"a"]) == [b"1" if durable else None]
     store.close()
+
+
+@pytest.fixture
+def copied(store: KeyValueStore, backend: str, tmp_path: Path) -> Iterator[Callable[[], Copied]]:
+    opened: list[KeyValueStore] = []
+
+    def copy() -> Copied:
+        folder = tmp_path / f"copy{len(opened)}"
+        store.copy_to(folder)
+
+        def rows() -> list[tuple[bytes, bytes]]:
+            opened.append(_OPENED[backend](folder))
+            return everything(opened[-1])
+
+        return rows
+
+    yield copy
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("backend", _OPENED, indirect=True)
+def test_a_copy_has_what_the_store_had(store: KeyValueStore, copied: Callable[[], Copied]) -> None:
+    store.write([(b"%04d" % n, b"x" * n) for n in range(300)], [])
+    store.write([(b"0001", b"new")], [b"0002"])
+    before = everything(store)
+    rows = copied()
+    store.write([(b"later", b"1"), (b"0001", b"later")], [b"0003"])
+    assert rows() == before
+    assert (b"later", b"1") in everything(store)
+
+
+@pytest.mark.parametrize("backend", _OPENED, indirect=True)
+def test_a_copy_is_a_store_of_its_own(store: KeyValueStore, copied: Callable[[], Copied]) -> None:
+    store.write([(b"a", b"1")], [])
+    rows = copied()
+    store.wipe()
+    assert rows() == [(b"a", b"1")]
+
+
+@pytest.mark.parametrize("backend", _OPENED, indirect=True)
+def test_an_empty_store_has_an_empty_copy(copied: Callable[[], Copied]) -> None:
+    assert copied()() == []
+
+
+def test_a_store_in_memory_refuses_to_be_copied(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="memory"):
+        MemoryStore().copy_to(tmp_path / "copy")

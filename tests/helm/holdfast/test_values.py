@@ -93,6 +93,7 @@ def test_a_typo_is_refused_on_every_level(refused: Refused, path: str) -> None:
         ("kafka/secretProperties", {"sasl.password": {"name": "only"}}),
         ("networkPolicy/kafkaPorts", [0]),
         ("networkPolicy/kafkaPorts", []),
+        ("networkPolicy/snapshotPorts", []),
         ("properties", {"state.partitions": [1]}),
         ("properties", {"state": {"partitions": 4}}),
         ("logs/level", "LOUD"),

@@ -17,7 +17,7 @@ from holdfast.errors import ChangelogLost, HoldfastError, IncompatibleStatement,
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.state_task import StateTask
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.topology import AggregateStep
@@ -174,7 +174,7 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_doubled(tmp_path: Path) 
 
 
 def _stop_broker_at(step: Step, pid: int, seconds: float) -> None:
-    def stop(at: Step, _query: str, _partition: int) -> None:
+    def stop(at: AnyStep, _query: str, _partition: int) -> None:
         if at is step:
             os.kill(pid, signal.SIGSTOP)
             threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from holdfast.errors import CommitUnknown
 from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
+from holdfast.state.snapshots.archive import Archive
+from holdfast.state.snapshots.manifest import SnapshotFile
 from holdfast.tasks import replay, state_task, stream_task
 from tests.chaos.mutants import patches
 from tests.simulation.histories.faults import Kind
@@ -102,8 +105,24 @@ def _standby_misses_rows(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(owner, attribute, value)
 
 
+def _snapshot_misses_rows(patch: pytest.MonkeyPatch) -> None:
+    for owner, attribute, value in patches("snapshot-misses-rows"):
+        patch.setattr(owner, attribute, value)
+
+
+def _snapshot_unchecked(patch: pytest.MonkeyPatch) -> None:
+    def fetch(self: Archive, file: SnapshotFile, path: Path, told: Any) -> None:
+        path.write_bytes(b"".join(self._pieces(f"{self._path}/files/{file.sha256}")))
+
+    patch.setattr(Archive, "_fetch", fetch)
+
+
 def _any(history: History) -> bool:
     return bool(history.faults)
+
+
+def _damaged(history: History) -> bool:
+    return history.has(Kind.DAMAGE_SNAPSHOT)
 
 
 def _away(history: History) -> bool:
@@ -122,4 +141,6 @@ FINER = {
     "unknown-taken-for-success": Finer(_unknown_taken_for_success, _any),
     "fenced-after-restore": Finer(_fenced_after_restore, _any),
     "standby-misses-rows": Finer(_standby_misses_rows, _any, "standbys"),
+    "snapshot-misses-rows": Finer(_snapshot_misses_rows, _any, "snapshots"),
+    "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots"),
 }

@@ -8,9 +8,11 @@ volume lost      nothing is there
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 from holdfast.errors import StoreCorrupted, StoreLocked
 from holdfast.state.store import Found, flat
@@ -18,6 +20,7 @@ from tests.simulation.fakes.kafka import Process
 
 __all__ = ["Disk", "FakeStore", "FakeVolume"]
 
+_PARTS = 3  # files of a copy
 _WRITTEN_BACK = 0.3  # chance that the kernel writes everything back after a batch
 
 _Rows = dict[bytes, bytes]
@@ -39,6 +42,7 @@ class Disk:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._files: dict[Path, _File] = {}
+        self.scratch: Path | None = None  # a real folder, for copies that stores make of themselves
 
     def open(self, path: Path, process: Process | None) -> FakeStore:
         """The store in a folder, empty when there is none.
@@ -65,6 +69,8 @@ class Disk:
         Raises:
             StoreCorrupted: there is none.
         """
+        if path.is_absolute():
+            return _read(path).get(key)
         if path not in self._files:
             raise StoreCorrupted(f"There is no store at {path}.", action="restore it.")
         return _latest(self._files[path]).get(key)
@@ -77,6 +83,11 @@ class Disk:
         """Everything below a folder is gone."""
         for path in self.paths(folder):
             del self._files[path]
+
+    def adopt(self, path: Path, folder: Path) -> None:
+        """A copy takes the place of a store; it is not synced yet."""
+        self._files[path] = _File(unsynced=[_read(folder)])
+        shutil.rmtree(folder)
 
     def copy(self) -> dict[Path, dict[bytes, bytes]]:
         """A backup of every store as it is now."""
@@ -158,6 +169,17 @@ class FakeStore:
     def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
         return flat(self.scan_many(list(zip(starts, ends, strict=True))))
 
+    def copy_to(self, folder: Path) -> None:
+        self._check()
+        folder.mkdir()
+        for n in range(_PARTS):
+            lines = [
+                f"{key.hex()} {value.hex()}\n"
+                for key, value in sorted(self._rows.items())
+                if crc32(key) % _PARTS == n
+            ]
+            (folder / f"part{n}").write_text("".join(lines))
+
     def bytes_on_disk(self) -> int:
         return sum(len(k) + len(v) for k, v in self._rows.items())
 
@@ -189,6 +211,8 @@ class FakeVolume:
         self.ordinal = ordinal
         self.path = Path(str(ordinal))
         self._disk = disk
+        if disk.scratch is not None:
+            shutil.rmtree(disk.scratch / str(ordinal), ignore_errors=True)
 
     def store_path(self, application_id: str, query_id: str, state_partition: int) -> Path:
         return self.path / application_id / query_id / str(state_partition)
@@ -199,6 +223,28 @@ class FakeVolume:
 
     def delete_store(self, application_id: str, query_id: str, state_partition: int) -> None:
         self._disk.delete(self.store_path(application_id, query_id, state_partition))
+
+    def scratch(self, name: str) -> Path:
+        assert self._disk.scratch is not None, "a history with snapshots"
+        path = self._disk.scratch / str(self.ordinal) / name
+        shutil.rmtree(path, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def adopt_store(
+        self, folder: Path, application_id: str, query_id: str, state_partition: int
+    ) -> None:
+        self._disk.adopt(self.store_path(application_id, query_id, state_partition), folder)
+
+
+def _read(folder: Path) -> _Rows:
+    """The rows of a copy."""
+    lines = [line.split(" ") for n in range(_PARTS) for line in _lines(folder / f"part{n}")]
+    return {bytes.fromhex(key): bytes.fromhex(value) for key, value in lines}
+
+
+def _lines(part: Path) -> list[str]:
+    return part.read_text().splitlines()
 
 
 def _latest(file: _File) -> _Rows:

@@ -27,7 +27,7 @@ class Bench:
         self.kafka = FakeKafka(self.clock, rng)
         self.settings = settings_of(rng, 1, 2)
         self.ordinal = 0
-        self._disk = disk = Disk(rng)
+        self.disk = disk = Disk(rng)
         injector = Injector(())
         self._spark = FakeSpark(2, self.clock, rng, self.kafka, disk, injector)
         install(patch, self.clock, self.kafka, disk, self._spark, injector.step)
@@ -50,7 +50,7 @@ class Bench:
 
     def lose_volume(self) -> None:
         """The executor that runs is gone with its volume; its successor finds nothing."""
-        self._disk.delete(self._executors[self.ordinal].volume.path)
+        self.disk.delete(self._executors[self.ordinal].volume.path)
         self.renew()
 
     def rows(self) -> list[tuple[bytes, bytes]]:
@@ -59,4 +59,4 @@ class Bench:
         return list(task._opened()[1].scan())
 
     def _new(self, ordinal: int) -> Executor:
-        return Executor(Known(str(ordinal), "host"), FakeVolume(self._disk, ordinal))
+        return Executor(Known(str(ordinal), "host"), FakeVolume(self.disk, ordinal))

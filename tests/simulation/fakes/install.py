@@ -6,9 +6,8 @@ import atexit
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,13 +29,12 @@ from holdfast.runtime.queries import (
     workers,
 )
 from holdfast.state import backends, segments
-from holdfast.tasks import standbys, state_task, steps, worker
+from holdfast.tasks import snapshots, standbys, state_task, steps, worker
 from holdfast.tasks.evaluate import outputs
 from holdfast.tasks.functions import in_duckdb
 from holdfast.tasks.pack import packing
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.cluster import admin_cache as shared
-from holdfast.types.steps import Step
 from tests.simulation.fakes.clients import Clients, clients
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.disk import Disk, FakeStore
@@ -45,8 +43,6 @@ from tests.simulation.fakes.spark import FakeSpark
 from tests.simulation.histories.drivers import Current
 
 __all__ = ["install"]
-
-Observer = Callable[[Step, str, int], None]
 
 _LAYERS = (
     "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.judge", "holdfast.ingest",
@@ -59,7 +55,7 @@ _thread = SimpleNamespace()
 atexit.register(_processor.cache_clear)
 atexit.register(vars(_thread).clear)
 _SMALL = 3  # records
-_standby_failed = standbys._failed
+_failures = {module: module._failed for module in (snapshots, standbys)}
 
 
 class _NoLetters:
@@ -77,7 +73,7 @@ class _NoLetters:
 
 def install(
     patch: pytest.MonkeyPatch, clock: VirtualTime, kafka: FakeKafka, disk: Disk,
-    spark: FakeSpark | Current, observer: Observer,
+    spark: FakeSpark | Current, observer: steps.Observer,
 ) -> None:  # fmt: skip
     """Everything below the engine is fake from here on, until `patch` is undone."""
     bound = clients(kafka)
@@ -103,13 +99,21 @@ def install(
     patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
     _stores(patch, kafka, disk)
     _reading(patch, bound)
-    for name in ("_state_tasks", "_stream_tasks", "_standbys", "_volume", "_processes"):
+    for name in (
+        "_state_tasks",
+        "_stream_tasks",
+        "_standbys",
+        "_snapshots",
+        "_volume",
+        "_processes",
+    ):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
     patch.setattr(state_task, "processor_of", _processor)
     # One of an executor's process; here all executors are in one, and a zombie never lets go.
     patch.setattr(state_task, "_RESTORING", nullcontext())
     patch.setattr(steps, "_observer", observer)
-    patch.setattr(standbys, "_failed", _failed)
+    for module, failed in _failures.items():
+        patch.setattr(module, "_failed", partial(_failed, failed))
 
 
 def _reading(patch: pytest.MonkeyPatch, bound: Clients) -> None:
@@ -128,10 +132,10 @@ def _reading(patch: pytest.MonkeyPatch, bound: Clients) -> None:
         patch.setattr(module, "_THREAD", _thread)
 
 
-def _failed(standby: Any, error: Exception, fact: str) -> None:
+def _failed(failed: Any, store: Any, error: Exception, fact: str) -> None:
     if not isinstance(error, HoldfastError):
         raise error  # an executor's thread would go on
-    _standby_failed(standby, error, fact)
+    failed(store, error, fact)
 
 
 def _nothing() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.runtime.jvm.spark_internals import Executor as Known
 from holdfast.tasks import worker
+from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.coroutine import Coroutine
@@ -86,6 +87,7 @@ class Executor:
     state_tasks: dict[Any, Any] = field(default_factory=dict)
     stream_tasks: dict[Any, Any] = field(default_factory=dict)
     standbys: Standbys = field(default_factory=partial(Standbys, threaded=False))
+    snapshots: Snapshots = field(default_factory=partial(Snapshots, threaded=False))
 
 
 @dataclass
@@ -149,7 +151,7 @@ class FakeSpark:
         self._driver_dies = False
         self.driver = Driver()
         self.in_order: Callable[[list[int]], None] = rng.shuffle  # how tasks of a stage come
-        self.follows = 0.0  # chance that an executor restores its standbys between two tasks
+        self.follows = 0.0  # chance that the threads of an executor work between two tasks
 
     # -- what the engine calls -----------------------------------------------------------------
 
@@ -170,12 +172,13 @@ class FakeSpark:
         return self._run_all(calls, rdd.locations)
 
     def follow(self) -> None:
-        """Lets one executor restore its standbys once, as its thread does."""
+        """Lets one executor restore its standbys and take snapshots, as its threads do."""
         if self.alive:
             executor = self._rng.choice(self.alive)
             self._enter(executor, None)
             with suppress(Crash):  # it may be killed meanwhile
                 executor.standbys.turn()
+                executor.snapshots.turn()
             self._as_driver()
             self._die_if_told()
 
@@ -391,6 +394,7 @@ class FakeSpark:
         worker._state_tasks = executor.state_tasks
         worker._stream_tasks = executor.stream_tasks
         worker._standbys = executor.standbys
+        worker._snapshots = executor.snapshots
         worker._volume = lambda *_: executor.volume  # type: ignore[assignment]
         worker._processes = lambda: (executor.known.id, 0, 0)  # type: ignore[assignment]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.tasks import worker
-from holdfast.types.steps import Step
+from holdfast.types.steps import AnyStep
 from tests.simulation.fakes.coroutine import Coroutine
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.spark import (
@@ -31,7 +31,9 @@ __all__ = ["Current", "Side", "Sides"]
 _SLICES = (0, 0, 0, 1, 2, 5, 20, 80)  # steps and requests that a driver does before another's turn
 _STALL = 0.04  # chance that it then stops for some rounds: a zombie
 _PATIENCE = 100  # batches
-_OF_WORKER = ("_state_tasks", "_stream_tasks", "_standbys", "_volume", "_processes")
+_OF_WORKER = (
+    "_state_tasks", "_stream_tasks", "_standbys", "_snapshots", "_volume", "_processes",
+)  # fmt: skip
 
 
 @dataclass
@@ -73,7 +75,7 @@ class Side:
     call: Coroutine | None = None
     stalled: int = 0
     slice: int = 0
-    inside: tuple[Step, int] | None = None
+    inside: tuple[AnyStep, int] | None = None
     died_of: HoldfastError | None = None
 
 
@@ -135,7 +137,7 @@ class Sides:
             side.job = None
         self._running = None
 
-    def reached(self, step: Step, partition: int) -> None:
+    def reached(self, step: AnyStep, partition: int) -> None:
         """Called after every step of a task: another driver may go on now."""
         if self._running is not None:
             self._running.inside = step, partition

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.tasks.steps import Step
+from holdfast.tasks.steps import AnyStep, SnapshotStep, Step
 from tests.simulation.fakes.kafka import Op, Trouble
 
 __all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
@@ -42,6 +42,14 @@ class Kind(StrEnum):
     | SWAP_STORES     | the stores of two state partitions change places                      |
     | EMPTY_CHANGELOG | one changelog partition loses everything                              |
     | CUT_CHANGELOG   | one changelog partition loses its last transactions                   |
+    | LOSE_VOLUMES    | some volumes are lost                                                 |
+
+    And those of the place of the snapshots, which do not stop the job:
+
+    | kind            | what                                                                  |
+    |-----------------|-----------------------------------------------------------------------|
+    | DAMAGE_SNAPSHOT | one file is changed, cut, removed, or replaced by another             |
+    | SNAPSHOT_OUTAGE | it is out of reach for `seconds`                                      |
     """
 
     KILL = "kill"
@@ -61,6 +69,9 @@ class Kind(StrEnum):
     SWAP_STORES = "swap-stores"
     EMPTY_CHANGELOG = "empty-changelog"
     CUT_CHANGELOG = "cut-changelog"
+    LOSE_VOLUMES = "lose-volumes"
+    DAMAGE_SNAPSHOT = "damage-snapshot"
+    SNAPSHOT_OUTAGE = "snapshot-outage"
 
 
 _AT_STEPS = (
@@ -89,6 +100,7 @@ class Family:
         weights: of totals, extremes, windows, late, filter, computed, listed, columns, a join.
         executors: of each driver, at least and at most; rounds likewise.
         standbys: whether executors keep standbys, and state partitions move to them.
+        snapshots: whether they take snapshots, and restore lost stores from them.
     """
 
     kinds: tuple[Kind, ...] = ()
@@ -98,6 +110,7 @@ class Family:
     executors: tuple[int, int] = (1, 3)
     rounds: tuple[int, int] = (4, 9)
     standbys: bool = False
+    snapshots: bool = False
 
 
 _MOVES = (
@@ -111,6 +124,7 @@ FAMILIES = {
     "changelogs": Family(
         (Kind.EMPTY_CHANGELOG, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG),
         weights=(3, 2, 3, 0, 2, 2, 2, 1, 0),
+        snapshots=True,
     ),
     "stores": Family((Kind.OLD_STORE, Kind.SWAP_STORES)),
     # It takes a store that is away while rows leave the table.
@@ -122,6 +136,20 @@ FAMILIES = {
     ),
     "standbys": Family(
         (*_MOVES, Kind.ABSENCE), (1, 1, 2), 5, executors=(2, 3), rounds=(5, 11), standbys=True
+    ),
+    "snapshots": Family(
+        (
+            Kind.LOSE_VOLUMES,
+            Kind.LOSE_VOLUMES,
+            Kind.DAMAGE_SNAPSHOT,
+            Kind.SNAPSHOT_OUTAGE,
+            Kind.RETENTION,
+            Kind.CLOCK,
+        ),
+        (1, 1, 2),
+        5,
+        rounds=(6, 12),
+        snapshots=True,
     ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
@@ -161,12 +189,22 @@ def schedule_of(
 ) -> tuple[Fault, ...]:
     """Faults of one history of a family."""
     some = [_fault(rng, rounds, partitions) for _ in range(rng.randint(0, family.faults))]
+    if family.snapshots:
+        some += [_snapshot_fault(rng, rounds) for _ in range(rng.randint(0, 3))]
     moves = [_move(rng, rng.choice(family.kinds), rounds) for _ in range(rng.randint(1, 2))
              if family.kinds]  # fmt: skip
     return (*_absences(rng, moves), *moves, *some)
 
 
+def _snapshot_fault(rng: random.Random, rounds: int) -> Fault:
+    kinds = (Kind.KILL, Kind.KILL_ALL, Kind.MACHINE, Kind.LOSE_VOLUME, Kind.DRIVER)
+    step = rng.choice(list(SnapshotStep))
+    return Fault(rng.choice(kinds), step.name, rng.randint(1, rounds))
+
+
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
+    if kind is Kind.SNAPSHOT_OUTAGE:
+        return Fault(kind, "round", rng.randint(2, rounds), seconds=rng.uniform(20, 300))
     if kind is Kind.ABSENCE:
         return Fault(kind, "round", rng.randint(2, rounds), seconds=rng.uniform(5, 200))
     jump_s = rng.choice((-1, 1)) * rng.choice((30, 300, 86_400))
@@ -227,7 +265,7 @@ class Injector:
     def may_pause(self) -> bool:
         return any(f.kind is Kind.PAUSE for f in self._pending)
 
-    def step(self, step: Step, query_id: str, partition: int) -> None:
+    def step(self, step: AnyStep, query_id: str, partition: int) -> None:
         """The observer of the commit order."""
         fault = self._due(step.name)
         if fault is not None:

@@ -13,12 +13,15 @@ from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.log import Log
+from tests.simulation.fakes.snapshot_place import SnapshotPlace
 from tests.simulation.histories.faults import Fault, Kind
 from tests.simulation.histories.job import APPLICATION
 
 __all__ = ["STOPPING", "Moves"]
 
-STOPPING = frozenset({Kind.OLD_STORE, Kind.SWAP_STORES, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG})
+STOPPING = frozenset(
+    {Kind.OLD_STORE, Kind.SWAP_STORES, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG, Kind.LOSE_VOLUMES}
+)
 """Happens while no process of the job is alive."""
 
 _SOON_S = 1.0
@@ -43,6 +46,7 @@ class Moves:
     copies: list[dict[Path, dict[bytes, bytes]]] = field(default_factory=list)
     former: dict[str, list[Log]] = field(default_factory=dict)
     headless: bool = False
+    snapshots: SnapshotPlace | None = None
 
     def make(self, fault: Fault) -> bool:
         """Does it; false when there is nothing to do it to."""
@@ -51,6 +55,9 @@ class Moves:
             Kind.CLOCK: lambda: self._jump(fault.seconds),
             Kind.RETENTION: self.take_tombstones,
             Kind.RECREATE: self.recreate,
+            Kind.LOSE_VOLUMES: self._lose_volumes,
+            Kind.DAMAGE_SNAPSHOT: self._damage,
+            Kind.SNAPSHOT_OUTAGE: lambda: self._cut_off(fault.seconds),
             Kind.OLD_STORE: self._bring_back,
             Kind.SWAP_STORES: self._swap,
             Kind.EMPTY_CHANGELOG: lambda: self._lose(self._empty),
@@ -157,6 +164,18 @@ class Moves:
         log.delete_from([*kept, last][-1 - lost])
         return None
 
+    # -- snapshots ---------------------------------------------------------------------------
+
+    def _damage(self) -> bool:
+        """Not only one file: the newest snapshot may have been spared."""
+        assert self.snapshots is not None, "a family with snapshots"
+        return max(self.snapshots.damage() for _ in range(self.rng.randint(1, 4)))
+
+    def _cut_off(self, seconds: float) -> bool:
+        assert self.snapshots is not None, "a family with snapshots"
+        self.snapshots.away_until_s = self.clock.monotonic() + seconds
+        return True
+
     # -- stores ------------------------------------------------------------------------------
 
     def _bring_back(self) -> bool:
@@ -165,6 +184,14 @@ class Moves:
             return False
         self.disk.bring_back(*self.rng.choice(old))
         return True
+
+    def _lose_volumes(self) -> bool:
+        """All of them or one."""
+        volumes = sorted({path.parts[0] for path in self.disk.paths(Path())})
+        lost = volumes if self.rng.random() < 0.5 else volumes[:1]
+        for volume in lost:
+            self.disk.delete(Path(volume))
+        return bool(lost)
 
     def _swap(self) -> bool:
         paths = self.disk.paths(Path())

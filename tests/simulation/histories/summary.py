@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.types.steps import Step
+from holdfast.types.steps import SnapshotStep, Step
 from tests.simulation.histories.world import Outcome
 
 __all__ = ["SUMMARY", "Tally", "show"]
@@ -47,6 +47,10 @@ class Tally:
             found[what] += times
         return found
 
+    def reached(self, step: SnapshotStep) -> int:
+        """How often it was."""
+        return self._visits[step.name]
+
     @property
     def steps(self) -> int:
         return sum(self._visits[s.name] for s in Step)
@@ -64,7 +68,9 @@ class Tally:
     def of_family(self, name: str) -> str:
         """The line of a family's histories."""
         hits = {what: n for (at, what), n in sorted(self._hits.items()) if at == "round" and n}
-        moves = ", ".join(f"{what} {n}" for what, n in (*hits.items(), *sorted(self.turns.items())))
+        snapshots = {s.name: self.reached(s) for s in SnapshotStep if self.reached(s)}
+        told = (*hits.items(), *sorted(self.turns.items()), *snapshots.items())
+        moves = ", ".join(f"{what} {n}" for what, n in told)
         return (
             f"simulation of {name}: {self.seeds} seeds, {self.steps} steps; {moves}; "
             f"refused rightly: {self.refused}; {time.monotonic() - self._began:.0f} s"

@@ -13,22 +13,32 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from holdfast.config.settings import Settings
+from holdfast.config.settings import Settings, SnapshotSettings
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.runtime.placement import Placement
+from holdfast.state.snapshots import archive
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ids import Place
-from holdfast.types.steps import Step
+from holdfast.types.steps import AnyStep, Step
 from tests.simulation.fakes.clients import clients
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.install import install
 from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
 from tests.simulation.fakes.log import Fate, Transaction
+from tests.simulation.fakes.snapshot_place import SnapshotPlace
 from tests.simulation.fakes.spark import DriverDied, FakeSpark
 from tests.simulation.histories.drivers import Current, Side, Sides
-from tests.simulation.histories.faults import FAMILIES, Fault, Injector, Kind, schedule, schedule_of
+from tests.simulation.histories.faults import (
+    FAMILIES,
+    Family,
+    Fault,
+    Injector,
+    Kind,
+    schedule,
+    schedule_of,
+)
 from tests.simulation.histories.job import Job, install_streams, settings_of
 from tests.simulation.histories.judge import judged, opened_wrong, store_faults
 from tests.simulation.histories.moves import STOPPING, Moves
@@ -159,15 +169,22 @@ class World:
         self._query = self._topology.queries[-1]
         self._stateful = self._query.stateful
         self._settings = settings_of(rng, history.partitions, history.executors)
-        self._standbys = bool(history.family) and FAMILIES[history.family].standbys
+        self._standbys = self._family.standbys
         if self._standbys:
             self._settings = _with_standbys(self._settings, rng)
+        self._place: SnapshotPlace | None = None
+        if self._family.snapshots:
+            self._place = SnapshotPlace(self._clock, random.Random(f"place {history.seed}"))
+            self._settings = _with_snapshots(self._settings, self._place, rng)
+            self._disk.scratch = self._place.root
+            patch.setattr(archive, "opened", self._place.opened)
         self._admin = clients(self._kafka).admin({})
         self._wrong: list[str] = []
         self._round = 0
         self._pace_s = rng.choice((5.0, 60.0))  # at most between two rounds
         self._records = 0
         self._moves = Moves(self._kafka, self._disk, self._clock, self._query, rng)
+        self._moves.snapshots = self._place
         self._sides = Sides(self._kafka, random.Random(f"sides {history.seed}"), self._current)
         self._sides.all = [Side(self._spark, self._started)]
         for n in range(1, history.drivers):
@@ -181,9 +198,13 @@ class World:
             self._history.executors, self._clock, rng, self._kafka, self._disk, self._injector,
             first_volume,
         )  # fmt: skip
-        family = FAMILIES.get(self._history.family)
-        made.follows = rng.choice(_FOLLOWS) if family is not None and family.standbys else 0.0
+        threads = self._family.standbys or self._family.snapshots
+        made.follows = rng.choice(_FOLLOWS) if threads else 0.0
         return made
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES.get(self._history.family, Family())
 
     # -- the run -----------------------------------------------------------------------------
 
@@ -203,6 +224,8 @@ class World:
             verdict, failure = None, f"the engine broke: {type(error).__name__}: {error}"
         finally:
             self._sides.close()
+            if self._place is not None:
+                self._place.close()
         due = [f"{name} was not raised" for name, n in self._refusals.items() if n > 0]
         failure = "; ".join(filter(None, [failure, *due, *self._wrong[:3], self._wrong_stores()]))
         return Outcome(failure, verdict, *self._counts())
@@ -402,7 +425,7 @@ class World:
             else:
                 return
 
-    def _observe(self, step: Step, query_id: str, partition: int) -> None:
+    def _observe(self, step: AnyStep, query_id: str, partition: int) -> None:
         opened = self._current.spark.running.state_tasks
         task = opened.get((self._settings.application_id, query_id, partition))
         if step is Step.OPENED and task is not None:
@@ -479,6 +502,11 @@ def _with_standbys(settings: Settings, rng: random.Random) -> Settings:
     state = replace(settings.state, cleanup_delay_ms=rng.choice((0, 600_000)))
     placement = replace(settings.placement, standbys=rng.choice((0, 1, 1, 2)))
     return replace(settings, state=state, placement=placement)
+
+
+def _with_snapshots(settings: Settings, place: SnapshotPlace, rng: random.Random) -> Settings:
+    interval_ms, retained = rng.choice((1_000, 10_000, 60_000)), rng.choice((1, 2, 3))
+    return replace(settings, snapshots=SnapshotSettings(place.uri, interval_ms, retained))
 
 
 class Refused(Exception):

@@ -16,7 +16,7 @@ from holdfast.ingest.records import RecordDecoder
 from holdfast.ingest.used_columns import used_columns
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import Chunk
@@ -85,9 +85,9 @@ def apply(task: StreamTask, batch: int) -> TaskReport:
 def main() -> None:
     told = json.loads(sys.argv[1])
     crash = Step(told["step"])
-    seen: Counter[Step] = Counter()
+    seen: Counter[AnyStep] = Counter()
 
-    def die(step: Step, _query: str, _partition: int) -> None:
+    def die(step: AnyStep, _query: str, _partition: int) -> None:
         seen[step] += 1
         if step is crash and seen[step] == (1 if step is Step.OPENED else 2):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -27,7 +27,7 @@ from holdfast.state.volume import Volume, claim
 from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.state_task import StateTask
-from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange, changelog_topic
@@ -134,11 +134,11 @@ def main() -> None:
     told = json.loads(sys.argv[1])
     crash = Step(told["step"])
     batch = told["batch"]
-    seen: Counter[Step] = Counter()
+    seen: Counter[AnyStep] = Counter()
 
-    def die(step: Step, _query: str, _partition: int) -> None:
+    def die(step: AnyStep, _query: str, _partition: int) -> None:
         seen[step] += 1
-        occurrence = 1 if step <= Step.OPENED else batch + 1
+        occurrence = 1 if step in {Step.RESTORING, Step.OPENED} else batch + 1
         if step is crash and seen[step] == occurrence:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -115,6 +115,40 @@ def test_state_in_memory_has_no_standbys() -> None:
     assert _build(standby__replicas=0, state__backend="memory").placement.standbys == 0
 
 
+def test_state_in_memory_has_no_snapshots() -> None:
+    assert _build(snapshot__uri="/mnt/snapshots").snapshots.uri == "/mnt/snapshots"
+    with pytest.raises(InvalidConfig, match=r"state\.backend=memory has no snapshots"):
+        _build(snapshot__uri="/mnt/snapshots", state__backend="memory")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["", "/mnt/snapshots", "file:///mnt/s", "s3://bucket/jobs?region=eu-central-1", "gs://b/jobs",
+     "hdfs://name:8020/jobs"],
+)  # fmt: skip
+def test_a_place_of_snapshots_is_a_path_or_a_uri(uri: str) -> None:
+    assert _build(snapshot__uri=uri).snapshots.uri == uri
+
+
+@pytest.mark.parametrize("uri", ["relative/path", "ftp://host/x", "s3:/bucket", "bucket:x"])
+def test_anything_else_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"snapshot\.uri \(test\): .* it takes: an absolute"):
+        build_settings([Origin("test", {"snapshot.uri": uri})], "app")
+
+
+def test_credentials_in_a_place_are_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidConfig, match="in the environment") as caught:
+        build_settings([Origin("test", {"snapshot.uri": "s3://AKIA:hush@bucket/x"})], "app")
+    assert "hush" not in str(caught.value)
+    assert "AKIA" not in str(caught.value)
+
+
+def test_sql_does_not_say_where_snapshots_are() -> None:
+    for key in ("snapshot.uri", "snapshot.interval.ms", "snapshot.retained"):
+        with pytest.raises(InvalidConfig, match="not for SQL to set"):
+            build_settings([Origin("SET", {key: "1000"}, of_statements=True)], "app")
+
+
 def test_other_client_settings_pass_as_text() -> None:
     settings = build_settings(
         [Origin("t", {"kafka.security.protocol": "SSL", "kafka.log.queue": True})], "app"

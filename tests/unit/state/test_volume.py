@@ -120,3 +120,30 @@ def test_a_pod_takes_the_volume_of_its_ordinal_and_no_other(tmp_path: Path) -> N
     volume.release()
     claim_ordinal(tmp_path, 3, 0).release()
     assert [path.name for path in tmp_path.iterdir()] == ["3"]
+
+
+def test_scratch_files_are_gone_when_the_volume_is_claimed_again(tmp_path: Path) -> None:
+    volume = claim_ordinal(tmp_path, 0, 0)
+    folder = volume.scratch("taken/a")
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "file").touch()
+    assert not volume.scratch("taken/a").exists(), "nothing is left of before"
+    folder.mkdir()
+    volume.release()
+    again = claim_ordinal(tmp_path, 0, 0)
+    assert not folder.exists()
+    again.release()
+
+
+def test_an_adopted_store_takes_the_place_of_the_former_one(tmp_path: Path) -> None:
+    volume = claim_ordinal(tmp_path, 0, 0)
+    for name in ("first", "second"):
+        folder = volume.scratch("fetched")
+        folder.mkdir()
+        (folder / name).touch()
+        volume.adopt_store(folder, "app", "q", 3)
+        assert not folder.exists()
+    assert volume.stores() == [("app", "q", 3)]
+    assert [p.name for p in volume.store_path("app", "q", 3).iterdir()] == ["second"]
+    volume.release()
