@@ -73,7 +73,7 @@ def _what_is_broken(
     return {
         "components": _some_of(
             "Components",
-            ["driver", "executor", "server", "broker", "scheduler", "topic"],
+            ["driver", "executor", "server", "broker", "scheduler", "topic", "snapshot-store"],
             "Parts that are hit; servers are the query servers. Empty: all that can be, but for "
             "topics, whose partitions are not taken back. On "
             "Kubernetes also any other value of the label app.kubernetes.io/component of the "
@@ -84,7 +84,8 @@ def _what_is_broken(
             "Faults",
             ["delete", "delete-now", "kill", "pause",
              "lose-volume", "cut-off", "disk-full", "slow",
-             "second-driver", "old-volume", "swap-volumes", "add-partition", "recreate-topic"],
+             "second-driver", "old-volume", "swap-volumes", "add-partition", "recreate-topic",
+             "damage-snapshot"],
             "What is done to them. Empty: all that can be done here.",
         ),
         "moments": _some_of(

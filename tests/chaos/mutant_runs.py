@@ -1,7 +1,7 @@
 """`python -m tests.chaos.mutant_runs`: the whole proof, on real processes, of each broken engine
 (make chaos-mutants).
 
-Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; three
+Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; five
 runs of the engine as it is come first and must be valid.  Mutants that only a simulated history
 shows (two drivers at one step, a cut of batches, another rule for a value) come last.
 """
@@ -48,7 +48,7 @@ class MutantRun:
 
     @property
     def name(self) -> str:
-        kind = "-zombies" if self.zombies else "-standbys" if self.load == _STANDBY else ""
+        kind = "-zombies" if self.zombies else _KINDS.get(self.load, "")
         return self.mutant or f"none{kind}"
 
     def command(self, home: Path) -> list[str]:
@@ -56,13 +56,14 @@ class MutantRun:
         aimed = f"--components {self.component} --faults {self.fault} --moments {self.moment}"
         # They sleep for longer than it takes to replace them, also on a slow machine.
         asleep = " --set transaction.timeout.ms=20000" if self.zombies else ""
+        load = self.load.format(home=home)
         asked = {
             "MUTANT": self.mutant,
             "ROUNDS": self.rounds,
             "SEED": self.seed,
             "CHAOS_SERVERS": 0,
             "CHAOS_HOME": home,
-            "CHAOS_ARGS": f"--run {_RUN} {aimed}{asleep} {self.load}".rstrip(),
+            "CHAOS_ARGS": f"--run {_RUN} {aimed}{asleep} {load}".rstrip(),
         }
         return ["make", "chaos-local", *(f"{name}={value}" for name, value in asked.items())]
 
@@ -71,11 +72,24 @@ class MutantRun:
 # the batch is done elsewhere when its worker goes on.  This seed has it twice.
 _ZOMBIES = ("executor", "kill,pause", "checked,recovery", 6, 31, True)
 _STANDBY = "--keys 20000 --set standby.replicas=1"
+_SNAPSHOTS = "--keys 20000 --set snapshot.uri={home}/snapshots --set snapshot.interval.ms=1000"
+_DAMAGED = f"{_SNAPSHOTS} --set snapshot.retained=1"
+_KINDS = {_STANDBY: "-standbys", _SNAPSHOTS: "-snapshots", _DAMAGED: "-damaged-snapshots"}
 RUNS = (
     MutantRun("", "executor,driver", "kill", "produced,committed"),
     MutantRun("", *_ZOMBIES),
     # The owner's volume is lost, and a standby takes over.
     MutantRun("", "executor", "lose-volume", "random", load=_STANDBY),
+    # There is none, and a store comes back from its snapshot; or from an older one, or without.
+    MutantRun("", "executor", "lose-volume", "random", load=_SNAPSHOTS),
+    MutantRun(
+        "",
+        "snapshot-store,executor",
+        "damage-snapshot,cut-off,lose-volume",
+        "random",
+        rounds=4,
+        load=_DAMAGED,
+    ),
     MutantRun("commit-skipped", "executor", "kill", "random"),
     MutantRun("write-before-commit", "executor", "kill", "produced"),
     MutantRun("marker-left-out", "driver", "kill", "written"),
@@ -85,6 +99,7 @@ RUNS = (
     MutantRun("tombstone-ignored", "executor", "kill", "random"),
     MutantRun("sink-time-now", "executor", "kill", "random", rounds=1),
     MutantRun("standby-misses-rows", "executor", "lose-volume", "random", load=_STANDBY),
+    MutantRun("snapshot-misses-rows", "executor", "lose-volume", "random", load=_SNAPSHOTS),
     MutantRun("key-of-a-life", "driver", "kill", "random"),
     # So many keys that most are not written again between the swap and the verdict.
     MutantRun(

@@ -71,8 +71,12 @@ class RunningJob:
         raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
 
     def log(self) -> str:
+        """The end of the driver's log."""
+        return self.log_text()[-6000:]
+
+    def log_text(self) -> str:
         file = self.home / "driver.log"
-        return file.read_text()[-6000:] if file.exists() else ""
+        return file.read_text() if file.exists() else ""
 
     def stop(self) -> int | None:
         """Asks it to end; its exit status, None if it never started."""

@@ -27,6 +27,7 @@ __all__ = [
     "PartitionStatus",
     "QueryState",
     "QueryStatus",
+    "SnapshotStatus",
     "StandbyStatus",
     "status_path",
 ]
@@ -79,8 +80,37 @@ class StandbyStatus:
 
 
 @dataclass(frozen=True, config=_TOLERANT)
+class SnapshotStatus:
+    """The newest snapshot of a state partition in `snapshot.uri`.
+
+    Attributes:
+        offset: the changelog offset that it goes up to; -1: there is none.
+        taken_ms: when it was taken, in wall-clock ms.
+        bytes: the size of its files.
+        uploaded_bytes: of those, the ones that earlier snapshots had not.
+        seconds: how long copying and uploading took.
+        error: why the last attempt to take one failed; empty: it did not.
+    """
+
+    offset: int = -1
+    taken_ms: int = 0
+    bytes: int = 0
+    uploaded_bytes: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    def age_seconds(self) -> float:
+        """Seconds since it was taken."""
+        return max(0.0, time.time() - self.taken_ms / 1000)
+
+
+@dataclass(frozen=True, config=_TOLERANT)
 class PartitionStatus:
-    """One state partition of a query; offsets are of its changelog partition."""
+    """One state partition of a query; offsets are of its changelog partition.
+
+    Attributes:
+        snapshot: None without `snapshot.uri`.
+    """
 
     partition: int
     owner: str = ""
@@ -93,6 +123,7 @@ class PartitionStatus:
     restore_bytes: int = 0
     restore_seconds: float = 0.0
     standbys: tuple[StandbyStatus, ...] = ()
+    snapshot: SnapshotStatus | None = None
 
     @property
     def lag(self) -> int:

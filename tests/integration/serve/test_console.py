@@ -13,6 +13,7 @@ import pytest
 from holdfast.serve.console.app import Console
 from holdfast.serve.http.guard.access import token_hash
 from holdfast.serve.query import QueryEngine
+from holdfast.types.status import SnapshotStatus
 from tests.support.browser import Chromium, Page, find_chromium
 from tests.support.console.driver import DriverOf
 from tests.support.console.home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
@@ -228,11 +229,34 @@ def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> N
         page.wait("document.querySelectorAll('main tbody tr').length === 4")
         says(page, "volume 1")
         says(page, "level")
-        page.wait("/\\d+ %/.test(document.querySelector('.copies').innerText)")
+        page.wait("/\\d+ %/.test(document.querySelector('td:last-child').innerText)")
         assert page.count("[role=meter]") == 8
         page.wait("document.querySelector('#health').innerText === 'restoring'")
     finally:
         shop.world.other_behind = 0
+
+
+@pytest.mark.parametrize(
+    ("taken", "text"),
+    [
+        (SnapshotStatus(), "snapshot: none yet"),
+        (SnapshotStatus(error="The bucket is gone."), "snapshot: failing"),
+        (SnapshotStatus(10, 1_000, 12 << 20), "days ago, 12.0 MiB, 50 behind"),
+        (SnapshotStatus(10_000, 1_000, 12 << 20, error="Gone."), "12.0 MiB, level, failing"),
+    ],
+)
+def test_partitions_show_their_newest_snapshot(
+    page: Page, shop: Shop, taken: SnapshotStatus, text: str
+) -> None:
+    shop.driver.snapshot = taken
+    try:
+        shop.look()
+        go(page, shop, "partitions/PER_CUSTOMER")
+        says(page, text)
+        title = taken.error or ("changelog offset 10" if taken.offset == 10 else "")
+        assert not title or page.count(f"[title='{title}']") == 4
+    finally:
+        shop.driver.snapshot = None
 
 
 def test_activity_is_drawn_over_time(page: Page, shop: Shop) -> None:
@@ -316,7 +340,7 @@ def test_focus_and_open_details_outlive_what_is_drawn_again(page: Page, shop: Sh
     page.wait("document.querySelectorAll('main tbody tr').length === 12")
     page.run("window.kept = document.querySelector('main .scroll'); kept.focus()")
     shop.world.other_behind = 3
-    page.wait("document.querySelector('.copies').innerText.includes('%')", "drawn again")
+    page.wait("document.querySelector('td:last-child').innerText.includes('%')", "drawn again")
     assert page.run("document.activeElement === kept && kept.isConnected")
     shop.world.other_behind = 0
 

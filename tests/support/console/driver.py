@@ -19,6 +19,7 @@ from holdfast.types.status import (
     JobStatus,
     PartitionStatus,
     QueryStatus,
+    SnapshotStatus,
     StandbyStatus,
 )
 from tests.support.console.world import JOB, World
@@ -34,6 +35,7 @@ class DriverOf:
     records: dict[str, int] = field(default_factory=dict)
     lag: int = 0
     standby_lag: int = 0
+    snapshot: SnapshotStatus | None = None  # of every state partition
     url: str = ""
     application_id: str = JOB
 
@@ -97,5 +99,5 @@ class DriverOf:
             state.end, 1_200, 80_000, 0.4, (StandbyStatus(
                 WHERE[1 - partition % 2].executor_id, str(1 - partition % 2), state.end,
                 self.standby_lag,
-            ),),
+            ),), self.snapshot,
         )  # fmt: skip

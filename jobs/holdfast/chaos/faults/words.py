@@ -45,6 +45,7 @@ class Fault(StrEnum):
     | RECREATE_TOPIC | a source topic is deleted and recreated while the driver is stopped; the    |
     |                | load then alternates between a burst of more records than the topic had     |
     |                | before, and its usual pace                                                  |
+    | DAMAGE_SNAPSHOT| a byte of a file of each newest snapshot changed, then LOSE_VOLUME          |
     """
 
     DELETE = "delete"
@@ -60,6 +61,7 @@ class Fault(StrEnum):
     SWAP_VOLUMES = "swap-volumes"
     ADD_PARTITION = "add-partition"
     RECREATE_TOPIC = "recreate-topic"
+    DAMAGE_SNAPSHOT = "damage-snapshot"
 
     @property
     def lasts(self) -> bool:

@@ -65,8 +65,11 @@ def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
 def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
     if target == "local":
         from holdfast.chaos.targets.local.nemesis import LocalTarget
+        from holdfast.chaos.targets.local.snapshot_store import SnapshotTarget, folder_of
 
-        return LocalTarget(name, settings)
+        place = LocalTarget(name, settings)
+        root = folder_of(settings.snapshots.uri)
+        return place if root is None else SnapshotTarget(place, root, settings.application_id)
     from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
 
     return KubernetesTarget(namespace, name)

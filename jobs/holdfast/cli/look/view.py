@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -14,14 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.look.facts import JobView, TableRows, TableView
-from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
-from holdfast.types.words import human_bytes
+from holdfast.types.status import PartitionStatus, QueryState, SnapshotStatus, StandbyStatus
+from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["as_json", "console", "render", "rows_table"]
 
 _FILE_WIDTH = 120  # width in columns without a terminal
 
 _WINDOW_START = "window start"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 
 
 def console() -> Console:
@@ -80,6 +82,7 @@ def _partition_json(partition: PartitionStatus) -> dict[str, Any]:
         "restore_bytes": partition.restore_bytes,
         "restore_seconds": partition.restore_seconds,
         "standbys": [asdict(standby) for standby in partition.standbys],
+        "snapshot": asdict(partition.snapshot) if partition.snapshot else None,
     }
 
 
@@ -185,7 +188,9 @@ def _cell(value: Any) -> str:
 def _partitions(view: TableView) -> Table:
     heads = ("*partition", "owner", "volume", "*rows", "*bytes", "*position", "*end", "*lag")
     with_standbys = any(p.standbys for p in view.status.state_partitions)
-    table = _grid(*heads, *(["standbys"] if with_standbys else []), "restored")
+    with_snapshots = any(p.snapshot for p in view.status.state_partitions)
+    more = ["standbys"] * with_standbys + ["snapshot"] * with_snapshots
+    table = _grid(*heads, *more, "restored")
     table.title = f"state partitions, changelog {view.status.changelog}"
     table.title_justify = "left"
     for p in view.status.state_partitions:
@@ -199,6 +204,7 @@ def _partitions(view: TableView) -> Table:
             f"{p.changelog_end:,}",
             f"{view.lag_of(p):,}",
             *(["\n".join(map(_standby, p.standbys)) or "-"] if with_standbys else []),
+            *([_snapshot(p.snapshot, p.position)] if with_snapshots else []),
             _restored(p),
         )
     return table
@@ -213,6 +219,22 @@ def _standby(standby: StandbyStatus) -> str:
     else:
         state = f"{standby.lag:,} behind" if standby.lag else "level"
     return f"volume {standby.volume}: {state}"
+
+
+def _snapshot(snapshot: SnapshotStatus | None, position: int) -> Text:
+    """Its age, its size, how many changelog offsets it lacks, and why there is no newer one."""
+    if snapshot is None:
+        return Text("-")
+    lines = []
+    if snapshot.offset >= 0:
+        behind = max(0, position - snapshot.offset)
+        age = human_seconds(snapshot.age_seconds())
+        state = f"{behind:,} behind" if behind else "level"
+        lines.append(f"{age} ago, {human_bytes(snapshot.bytes)}, {state}")
+    if snapshot.error:
+        sentence = _SENTENCE_END.split(snapshot.error, maxsplit=1)[0]
+        lines.append(f"failing: {sentence}")
+    return Text("\n".join(lines) or "none yet")
 
 
 def _restored(partition: PartitionStatus) -> str:

@@ -12,7 +12,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
 
 from holdfast.runtime.cluster import StandbysByKey
-from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.tasks.plan import Batch, SnapshotState, TaskReport
 from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Query
 
@@ -67,6 +67,15 @@ class Metrics:
             "store_bytes": self._gauge("store_bytes", "Bytes of a store on its volume", _PARTITION),
             "position": self._gauge("store_position", "Changelog position of a store", _PARTITION),
         }
+        self._snapshots = {
+            name: self._gauge(f"snapshot_{name}", text, _PARTITION)
+            for name, text in (
+                ("offset", "Changelog offset the newest snapshot goes up to; -1: none yet"),
+                ("timestamp_seconds", "When it was taken, in seconds since 1970; 0: none yet"),
+                ("bytes", "The size of its files"),
+                ("failing", "1 if the last attempt to take one failed, else 0"),
+            )
+        }
         self._standby_lag = self._gauge(
             "standby_lag", "Changelog offsets a standby lacks; -1: not level yet", _STANDBY
         )
@@ -107,6 +116,18 @@ class Metrics:
             self._gauges["store_rows"].labels(*labels).set(report.rows)
             self._gauges["store_bytes"].labels(*labels).set(report.bytes)
             self._gauges["position"].labels(*labels).set(report.position)
+            if report.snapshot is not None:
+                self._observe_snapshot(labels, report.snapshot)
+
+    def _observe_snapshot(self, labels: tuple[str, str], state: SnapshotState) -> None:
+        values = {
+            "offset": state.offset,
+            "timestamp_seconds": state.taken_ms / 1000,
+            "bytes": state.bytes,
+            "failing": int(bool(state.error)),
+        }
+        for name, value in values.items():
+            self._snapshots[name].labels(*labels).set(value)
 
     def _observe_latency(self, name: str, report: TaskReport) -> None:
         if not report.records:

@@ -268,10 +268,13 @@ def partitions(
 
 
 def _owner(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The executor's store and its standbys, as the driver last reported them."""
+    """The executor's store, its snapshot and its standbys, as the driver last reported them."""
     if told is None:
         return None
-    names = ("owner", "volume", "rows", "bytes", "position", "restore_records", "restore_seconds")
+    names = (
+        "owner", "volume", "rows", "bytes", "position", "restore_records", "restore_seconds",
+        "snapshot",
+    )  # fmt: skip
     return {name: told.get(name) for name in names} | {"standbys": list(told.get("standbys", ()))}
 
 

@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
-from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, SnapshotState, StandbyState, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from tests.simulation.jobs.one_table import query
 
@@ -53,3 +53,26 @@ def test_only_the_standbys_of_now_have_a_lag() -> None:
         metrics.standbys(states)
     found = {name: value for name, value in _scrape(metrics).items() if "standby" in name}
     assert found == {'holdfast_standby_lag{query="ctas_t",state_partition="1",volume="0"}': -1}
+
+
+def test_the_newest_snapshot_is_told_where_snapshots_are_taken() -> None:
+    states = {
+        0: SnapshotState(90, 1_700_000_000_500, 4_096, 1_024, 2.5),
+        1: SnapshotState(error="The bucket does not exist."),
+        2: None,
+    }
+    metrics = Metrics("app")
+    reports = [TaskReport(p, WHERE, snapshot=state) for p, state in states.items()]
+    metrics.observe(query("T"), BATCH, reports, 1.0)
+    found = {name: value for name, value in _scrape(metrics).items() if "_snapshot_" in name}
+    names = ("offset", "timestamp_seconds", "bytes", "failing")
+    values = ((90, 1_700_000_000.5, 4_096, 0), (-1, 0, 0, 1))
+    assert found == {
+        f'holdfast_snapshot_{name}{{query="ctas_t",state_partition="{p}"}}': value
+        for p in (0, 1)
+        for name, value in zip(names, values[p], strict=True)
+    }
+    metrics.observe(query("T"), BATCH, [TaskReport(1, WHERE, snapshot=states[0])], 1.0)
+    later = _scrape(metrics)
+    assert later['holdfast_snapshot_failing{query="ctas_t",state_partition="1"}'] == 0
+    assert later['holdfast_snapshot_offset{query="ctas_t",state_partition="1"}'] == 90

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
@@ -18,6 +18,7 @@ from holdfast.serve.contract import MemberState, Serving
 from holdfast.serve.http.app import CLIENT
 from holdfast.serve.http.guard.access import ANYONE, Client
 from holdfast.serve.http.problems import problem
+from holdfast.types.status import SnapshotStatus
 from tests.support.console.driver import DriverOf
 from tests.support.console.home import CHAOS_RUN, PLAN_RUN, REPORT, write_chaos_run, write_plan
 from tests.support.console.world import World
@@ -183,6 +184,17 @@ def test_partitions_have_their_executor_and_all_of_their_copies(asking: Asking) 
         assert (here["server"], here["lag"], here["restoring"]) == ("0", 0, False)
         assert (there["server"], there["restoring"]) == ("1", True)
         assert there["lag"] == min(1, there["end"])
+
+
+def test_partitions_have_the_newest_snapshot_if_any_are_taken(tmp_path: Path) -> None:
+    world = World()
+    for snapshot in (None, SnapshotStatus(90, 1_000, 4_096, 1_024, 2.5, "The bucket is gone.")):
+        serving = world.serving(tmp_path)
+        asking = Asking(world, serving, Console(serving, [DriverOf(world, snapshot=snapshot).url]))
+        told = asking.get("/console/api/partitions").json
+        assert len(told) == 12
+        shown = asdict(snapshot) if snapshot else None
+        assert all(p["owner"]["snapshot"] == shown for p in told)
 
 
 def test_without_a_driver_the_rest_is_there(tmp_path: Path) -> None:

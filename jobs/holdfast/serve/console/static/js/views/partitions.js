@@ -20,7 +20,7 @@ export default async function partitions(root, [given], { signal, every }) {
     const [told, all] = await Promise.all([get("overview", signal), get(asked, signal)]);
     show(servers, ...told.members.map((m) => server(m, told.server.now_ms)));
     const names = [...new Set(all.map((p) => p.table))];
-    show(lists, ...names.map((n) => list(n, all.filter((p) => p.table === n), pace)),
+    show(lists, ...names.map((n) => list(n, all.filter((p) => p.table === n), pace, told.server.now_ms)),
       names.length ? "" : el("div", { class: "panel" }, empty("No state partitions", "No table is served yet.")));
   });
 }
@@ -49,13 +49,13 @@ const COLUMNS = [
   { name: "Changelog end", n: true }, { name: "Its last restore", n: true }, { name: "Copies on servers", wide: true },
 ];
 
-function list(name, all, pace) {
+function list(name, all, pace, now) {
   const rows = all.map((p) => {
     const best = p.holders.find((h) => h.answers);
     const end = Math.max(p.owner?.position ?? 0, ...p.holders.map((h) => h.end));
     return [
       el("span", {}, el("span", { class: "on-phone" }, "Partition "), String(p.partition)),
-      owner(p.owner),
+      owner(p.owner, now),
       count(p.owner?.rows ?? best?.rows), bytes(p.owner?.bytes ?? best?.bytes), count(end),
       p.owner?.restore_records ? `${brief(p.owner.restore_records)} in ${seconds(p.owner.restore_seconds)}` : "–",
       el("div", { class: "copies" }, p.holders.length
@@ -68,13 +68,27 @@ function list(name, all, pace) {
     table(`State partitions of ${name}`, COLUMNS, rows));
 }
 
-/** The executor that keeps a partition, and those that would take it over. */
-function owner(told) {
+/** The executor that keeps a partition, those that would take it over, and its newest snapshot. */
+function owner(told, now) {
   if (!told) return el("span", { class: "soft" }, "–");
   return el("div", { class: "copies" },
     el("span", { class: "when" }, `${told.owner}${told.volume ? `, volume ${told.volume}` : ""}`),
     told.standbys.map((s) => el("span", { class: "soft small", title: s.error || `position ${count(s.position)}` },
-      `standby: volume ${s.volume}, ${standing(s)}`)));
+      `standby: volume ${s.volume}, ${standing(s)}`)),
+    told.snapshot && el("span", { class: "soft small", title: told.snapshot.error || reached(told.snapshot) },
+      `snapshot: ${newest(told.snapshot, told.position, now)}`));
+}
+
+function reached({ offset }) {
+  return offset < 0 ? null : `changelog offset ${count(offset)}`;
+}
+
+/** How old a snapshot is, its size and what it lacks; "failing" if no newer one could be taken. */
+function newest(snapshot, position, now) {
+  const { offset, error } = snapshot;
+  if (offset < 0) return error ? "failing" : "none yet";
+  const lacks = offset < position ? `${brief(position - offset)} behind` : "level";
+  return `${ago(snapshot.taken_ms, now)}, ${bytes(snapshot.bytes)}, ${lacks}${error && ", failing"}`;
 }
 
 function standing(standby) {
