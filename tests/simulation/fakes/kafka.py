@@ -112,7 +112,7 @@ class FakeKafka:
     def make_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> FakeTopic:
         self._topics_made += 1
         topic = FakeTopic(
-            name, f"id-{self._topics_made}", [Log() for _ in range(partitions)], dict(config)
+            name, f"id/{self._topics_made}+==", [Log() for _ in range(partitions)], dict(config)
         )
         self.topics[name] = topic
         return topic

@@ -42,12 +42,13 @@ _PIECE = 4 << 20  # bytes read or written at once
 _FETCHES = 4  # files at a time
 _UNNAMED_S = 600.0
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_MANIFEST = re.compile(r"(\d{20})\.([A-Za-z0-9_-]+)\.json")
+_MANIFEST = re.compile(r"(\d{20})\.([A-Za-z0-9_=-]+)\.json")
+_IN_NAMES = str.maketrans("/+", "_-")  # topic ids are base64, of its alphabet for texts
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """A manifest in a listing: what its name tells."""
+    """A manifest in a listing: what its name tells; `topic_id` as in names."""
 
     name: str
     offset: int
@@ -94,7 +95,8 @@ class Archive:
                 _LOG.warning("A snapshot of %s is passed over: %s", self._store, error)
 
     def _listed(self, topic_id: str) -> list[_Listed]:
-        mine = [one for one in self._manifests() if one.topic_id == topic_id]
+        named = topic_id.translate(_IN_NAMES)
+        mine = [one for one in self._manifests() if one.topic_id == named]
         return sorted(mine, key=lambda one: one.offset, reverse=True)
 
     def _manifest(self, listed: _Listed) -> Manifest:
@@ -185,7 +187,7 @@ class Archive:
         if time.monotonic() - self._looked > _UNNAMED_S / 2:
             return False
         position = manifest.position
-        name = f"{position.offset:020d}.{position.topic_id}.json"
+        name = f"{position.offset:020d}.{position.topic_id.translate(_IN_NAMES)}.json"
         self._put(f"manifests/{name}", iter([manifest.to_bytes()]))
         self._uploaded.clear()
         return True

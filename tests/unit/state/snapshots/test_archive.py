@@ -18,7 +18,7 @@ from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.table_store import StorePosition
 
 STORE = "app/ctas_t/3"
-TOPIC = "Kq8_topic-id"
+TOPIC = "4VPab5/8RoCls6+oUepmWg=="  # as Kafka's clients tell it
 # RocksDB's smallest, so that a few rows make several files.
 SETTINGS = RocksDbSettings(memtable_bytes=64 << 10, write_buffer_bytes=1 << 20)
 

@@ -1,0 +1,127 @@
+"""Snapshots of a real job in a real S3 server: volumes lost, files damaged, the server away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from holdfast.local.broker import BrokerStatus
+from holdfast.types.status import JobStatus, PartitionStatus
+from tests.support.s3_server import S3Server
+from tests.support.totals_job import TotalsJob
+
+pytestmark = pytest.mark.timeout(900)
+
+ROUND = 3_000
+_BUCKET = "snapshots-of-jobs"
+
+
+@pytest.fixture
+def job(
+    kafka: BrokerStatus,
+    kafka_topic_name: Callable[[str], str],
+    tmp_path: Path,
+    s3: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[TotalsJob]:
+    s3.make_bucket(_BUCKET)
+    for name, value in s3.environment().items():
+        monkeypatch.setenv(name, value)
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    names = kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:]
+    made = TotalsJob(tmp_path, client, *names, customers=5_000)
+    made.properties |= {
+        "snapshot.uri": s3.uri(_BUCKET, "jobs"),
+        "snapshot.interval.ms": "1000",
+        "placement.wait.ms": "5000",
+        "acceptable.recovery.lag": "10",
+        "max.offsets.per.trigger": "10000",
+    }
+    yield made
+    made.stop()
+
+
+def _partitions(status: JobStatus) -> tuple[PartitionStatus, ...]:
+    return status.queries["ctas_totals"].state_partitions
+
+
+def _records(status: JobStatus) -> int:
+    return status.queries["ctas_totals"].records_total
+
+
+def _lose_volumes(job: TotalsJob, status: JobStatus) -> None:
+    """Kills every executor and removes its volume."""
+    for victim in status.executors:
+        for pid in (victim.jvm_pid, victim.worker_pid):
+            with suppress(ProcessLookupError):  # a worker ends with its JVM
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(job.home / "state" / victim.volume, ignore_errors=True)
+
+
+def _all_taken(status: JobStatus) -> bool:
+    """Whether every state partition has a snapshot of its last batch but one, or a later one."""
+    found = _partitions(status)
+    return len(found) == 4 and all(
+        p.snapshot is not None and not p.snapshot.error and p.snapshot.offset > 0 for p in found
+    )
+
+
+class Story:
+    """A job and the number of records it was given."""
+
+    def __init__(self, job: TotalsJob) -> None:
+        self.job = job
+        self.sent = 0
+
+    def round(self, records: int = ROUND) -> None:
+        self.job.produce(records, seed=self.sent)
+        self.sent += records
+
+    def done(self, what: str) -> JobStatus:
+        return self.job.until(lambda s: _records(s) == self.sent, what)
+
+
+def test_lost_volumes_come_back_from_snapshots_or_without_them(
+    job: TotalsJob, s3: S3Server
+) -> None:
+    story = Story(job)
+    story.round(ROUND * 10)
+    job.start()
+    story.done("the first records")
+    story.round()  # a batch whose report tells of the snapshots before it
+    before = job.until(_all_taken, "snapshots of all state partitions")
+    before = story.done("the second records")
+
+    _lose_volumes(job, before)
+    story.round()
+    after = story.done("the way back from the snapshots")
+    assert all(0 < p.restore_records < ROUND * 4 for p in _partitions(after)), "only a tail"
+    assert job.log_text().count(": a snapshot of ") == 4
+
+    files, folder = fs.FileSystem.from_uri(s3.uri(_BUCKET, "jobs"))
+    for info in files.get_file_info(fs.FileSelector(folder, recursive=True)):
+        if info.is_file and "/files/" in info.path:
+            with files.open_output_stream(info.path) as stream:
+                stream.write(b"damaged")
+    _lose_volumes(job, after)
+    story.round()
+    story.done("the way back without snapshots")
+    assert job.log_text().count(": no snapshot that is good; the store is empty") == 4
+
+    s3.stop()
+    story.round()
+    alone = story.done("batches while the server is away")
+    _lose_volumes(job, alone)
+    story.round()
+    story.done("the way back while the server is away")
+    assert job.log_text().count("the snapshots are out of reach") == 4
+    s3.start()
+    assert job.stop() == 0
+    job.check_exact()
