@@ -160,15 +160,13 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
     Raises:
         StoreAhead: the topic was replaced; wipe the store and restore again.
         ChangelogLost: its first records, or some during the restore, were deleted.
-        IncompatibleStatement: the rows belong to another statement.
+        IncompatibleStatement: the last rows belong to another statement.
         Refused: the changelog holds records that are not Holdfast's.
         KafkaUnavailable: no broker answered; applied records stay.
     """
     whole = other_topic is None
     plan = _plan(store, reader, topic_id, (now_ms, delete_retention_ms), whole=whole)
     told = _Told(fingerprint, batch_records, progress, other_topic or changelog_rows, counted)
-    if not plan.full:
-        _check_fingerprint(store, fingerprint)
     done = _replayed(store, reader, topic_id, plan, told, now_ms)
     if counted and (wrong := _wrong_count(store)):
         _LOG.error("A store of changelog topic id %s %s", topic_id, wrong)

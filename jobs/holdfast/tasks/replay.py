@@ -88,8 +88,8 @@ def from_snapshot(
     archive, began = Archive(uri, name), time.monotonic()
     try:
         for manifest in archive.snapshots(plan.changelog_topic_id):
-            if not _fits(plan, manifest, since_ms):
-                found = "no snapshot that fits"
+            if manifest.position.written_ms < since_ms:
+                found = "no snapshot that is young enough"
                 continue
             found = "no snapshot that is good"
             folder = volume.scratch(f"fetched/{name}")
@@ -128,13 +128,6 @@ def _told(manifest: Manifest, seconds: float) -> str:
 
 def _is_lost(store: TableStore, since_ms: int) -> bool:
     return store.position is None or store.position.written_ms < since_ms
-
-
-def _fits(plan: QueryPlan, manifest: Manifest, since_ms: int) -> bool:
-    """Whether a snapshot can be brought level with the changelog, and used for the statement."""
-    position, query = manifest.position, plan.query
-    of_statement = query.replaces or position.fingerprint == query.fingerprint()
-    return of_statement and position.written_ms >= since_ms
 
 
 def replay(

@@ -328,15 +328,28 @@ def test_a_changelog_cut_during_the_restore_is_lost(table: TableStore, log: Chan
         run(table, cut)
 
 
-def test_rows_of_another_statement_are_refused_before_anything_is_read(
-    table: TableStore, log: ChangelogModel
+@pytest.mark.parametrize("behind", [False, True])
+def test_rows_of_another_statement_are_refused(
+    table: TableStore, log: ChangelogModel, behind: bool
 ) -> None:
     run(table, log)
-    log.commit({b"z": b"9"}, marker(3))
-    reads = len(log.reads)
+    if behind:
+        log.commit({b"z": b"9"}, marker(3))
     with pytest.raises(IncompatibleStatement, match=rf"{FINGERPRINT}, not other.*\"of\""):
         run(table, log, fingerprint="other")
-    assert len(log.reads) == reads
+    assert run(table, log).records == 0, "nothing is lost by it"
+
+
+def test_a_store_from_before_create_or_replace_is_brought_level(
+    table: TableStore, log: ChangelogModel
+) -> None:
+    """It was away, or is a standby's or a snapshot, when the statement was replaced elsewhere."""
+    run(table, log)
+    log.commit({b"z": b"9", b"a": None}, marker(3, "other"))
+    report = run(table, log, fingerprint="other")
+    assert (report.full, report.records) == (False, 3)
+    assert dict(table.scan()) == log.table()
+    assert without_witness(table) == StorePosition(TOPIC_ID, log.end, NOW_MS, "other")
 
 
 def test_a_changelog_of_another_statement_is_refused(

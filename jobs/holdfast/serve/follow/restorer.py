@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from holdfast.config.settings import StateSettings
-from holdfast.errors import IncompatibleStatement, StoreAhead
+from holdfast.errors import StoreAhead
 from holdfast.serve.follow.standby import Standby
-from holdfast.serve.tables import StoredTable
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, restore
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
@@ -17,7 +16,6 @@ from holdfast.transport.reader import PartitionReader
 __all__ = ["Cancelled", "Restorer"]
 
 _LOG = logging.getLogger(__name__)
-_LAST_RECORDS = 10  # a commit marker is the last record, followed only by the transaction's end
 _TOMBSTONES_MS = 86_400_000  # Kafka's default of delete.retention.ms
 
 
@@ -36,13 +34,12 @@ class Restorer:
     def level(self, standby: Standby, topic_id: str, cancelled: Callable[[], bool]) -> None:
         """Replay the records that the store lacks.
 
-        A store that cannot continue is wiped and restored in full: its topic was replaced or
-            truncated, or its rows are another statement's and the changelog has this one's by now.
+        A store with another past than the changelog is wiped and restored in full.
 
         Raises:
             Cancelled: `cancelled` returned True.
             ChangelogLost: the changelog has lost its head, so no store can be restored from it.
-            IncompatibleStatement: the changelog belongs to another statement, too.
+            IncompatibleStatement: the changelog belongs to another statement.
             TopicMissing, KafkaUnavailable, Refused: see `restore`.
         """
         table = standby.table
@@ -50,9 +47,7 @@ class Restorer:
         try:
             try:
                 self._replay(standby, reader, topic_id, cancelled)
-            except (StoreAhead, IncompatibleStatement) as error:
-                if isinstance(error, IncompatibleStatement) and not _is_of(reader, table):
-                    raise
+            except StoreAhead as error:
                 _LOG.error("%s is restored in full: %s", standby.name, error.fact)
                 standby.error = error.fact
                 standby.store.wipe()
@@ -97,13 +92,3 @@ class Restorer:
 
     def _tombstones_kept_ms(self, topic: str) -> int:
         return int(self._admin.config(topic).get("delete.retention.ms", _TOMBSTONES_MS))
-
-
-def _is_of(reader: PartitionReader, table: StoredTable) -> bool:
-    """Whether the last transaction of a changelog has the table's fingerprint."""
-    start, end = reader.bounds()
-    for chunk in reader.read(max(start, end - _LAST_RECORDS), end):
-        _, marker = table.rows_of(chunk)
-        if marker is not None:
-            return marker.fingerprint == table.fingerprint
-    return False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["needs_folders", "opened", "unavailable"]
 
+_ATTEMPTS = 3  # of a request to S3; each takes 3 s if nobody answers
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})  # their folders are parts of names
 
 
@@ -32,7 +33,22 @@ def opened(uri: str) -> tuple[FileSystem, str]:
 
     with unavailable(uri):
         system, path = FileSystem.from_uri(uri)
-    return system, path.rstrip("/")
+        return _less_patient(system), path.rstrip("/")
+
+
+def _less_patient(system: FileSystem) -> FileSystem:
+    """The same file system; S3's tries a request three times only.
+
+    By default a request to a server that hangs takes 100 s, for which a restore would wait.  A URI
+    cannot say it, so the options are taken from what the file system gives to pickle.
+    """
+    if system.type_name != "s3":
+        return system
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    _, (options,) = system.__reduce__()
+    retries = AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)
+    return S3FileSystem(**options, retry_strategy=retries)
 
 
 def needs_folders(system: FileSystem) -> bool:
