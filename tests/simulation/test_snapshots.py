@@ -4,125 +4,83 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from holdfast.config.settings import SnapshotSettings
-from holdfast.state.snapshots import archive
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Assigned, Batch, QueryPlan, StandbyDuties, TaskReport
-from holdfast.types.ids import OffsetRange, changelog_topic
-from tests.simulation.fakes.executors import Bench
-from tests.simulation.fakes.snapshot_place import SnapshotPlace
+from holdfast.tasks.plan import TaskReport
 from tests.simulation.histories.job import DELETE_RETENTION_MS
-from tests.simulation.jobs.payloads import payloads
-from tests.simulation.jobs.statements import topology
+from tests.simulation.jobs.one_partition import INTERVAL_S, OnePartition
 
-INTERVAL_S = 30.0
 BATCHES = 12
 
 
-class Stage:
-    """A table of one state partition, whose batches a test applies one by one."""
+class Stage(OnePartition):
+    """A table whose batches have one record each, with a key of its own."""
 
-    def __init__(self, bench: Bench, place: SnapshotPlace) -> None:
-        self.bench, self.place = bench, place
-        bench.disk.scratch = place.root
-        query = topology("totals").queries[0]
-        snapshots = SnapshotSettings(place.uri, int(INTERVAL_S * 1000), 2)
-        settings = replace(bench.settings, snapshots=snapshots)
-        changelog = changelog_topic(settings.application_id, query.id)
-        self.topic = bench.kafka.make_topic(changelog, 1, {})
-        bench.kafka.make_topic(query.sink.topic, 1, {})
-        log = bench.kafka.make_topic("s", 1, {}).logs[0]
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(patch)
         for n in range(BATCHES):
-            log.append(b"k%d" % n, b'{"v": 1, "ts": 1000}', 1000)
-        self.plan = QueryPlan(settings, query, changelog, self.topic.topic_id, 1, "state")
-        self.batch = 0
-        bench.on(0)
+            self.write(b"k%d" % n, b'{"v": 1, "ts": 1000}')
 
-    def apply(self) -> TaskReport:
-        """The next batch, of one record with a key of its own; then the executor's thread."""
-        batch, self.batch = self.batch, self.batch + 1
-        source = OffsetRange.of("s", {0: batch}, {0: batch + 1})
-        (payload,) = payloads(self.plan.settings, self.plan.query, source, 1)
-        assigned = Assigned(self.bench.ordinal)
-        answer = worker.process_partition(self.plan, 0, assigned, Batch(batch, source), payload)
-        assert isinstance(answer, TaskReport), answer
+    def step(self) -> TaskReport:
+        """The next batch; then the executor's thread."""
+        report = self.apply(self.done + 1)
         worker._snapshots.turn()
-        return answer
-
-    def reopened(self) -> TaskReport:
-        """The report of opening the store again."""
-        answer = worker.open_partition(self.plan, 0, Assigned(self.bench.ordinal))
-        assert isinstance(answer, TaskReport), answer
-        return answer
+        return report
 
     def wait(self, seconds: float = INTERVAL_S) -> None:
         self.bench.clock.sleep(seconds)
 
-    def offsets(self) -> list[int]:
-        """Changelog offsets of the snapshots there are."""
-        folder = self.folder / "manifests"
-        return sorted(int(p.name[:20]) for p in folder.iterdir()) if folder.exists() else []
-
-    @property
-    def folder(self) -> Path:
-        settings = self.plan.settings
-        return Path(self.place.uri) / settings.application_id / self.plan.query.id / "0"
-
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    bench = Bench(monkeypatch)
-    place = SnapshotPlace(bench.clock, random.Random(0))
-    monkeypatch.setattr(archive, "opened", place.opened)
-    yield Stage(bench, place)
-    place.close()
+    made = Stage(monkeypatch)
+    yield made
+    made.close()
 
 
 def test_a_snapshot_is_taken_when_it_is_due_and_something_has_changed(stage: Stage) -> None:
-    first = stage.apply()
+    first = stage.step()
     assert first.snapshot is not None
     assert first.snapshot.offset == -1
-    assert stage.offsets() == [first.position], "the first one at once"
-    second = stage.apply()
+    assert stage.snapshots() == [first.position], "the first one at once"
+    second = stage.step()
     assert second.snapshot is not None
     assert second.snapshot.offset == first.position
-    assert stage.offsets() == [first.position], "it is not due"
+    assert stage.snapshots() == [first.position], "it is not due"
     stage.wait()
-    third = stage.apply()
-    assert stage.offsets() == [first.position, third.position]
+    third = stage.step()
+    assert stage.snapshots() == [first.position, third.position]
     stage.wait()
     worker._snapshots.turn()
-    assert stage.offsets() == [first.position, third.position], "nothing has changed"
+    assert stage.snapshots() == [first.position, third.position], "nothing has changed"
     stage.wait()
-    fourth = stage.apply()
-    assert stage.offsets() == [third.position, fourth.position], "two are kept"
+    fourth = stage.step()
+    assert stage.snapshots() == [third.position, fourth.position], "two are kept"
 
 
 def test_a_new_process_goes_on_with_the_interval_of_the_former_one(stage: Stage) -> None:
-    taken = stage.apply()
+    taken = stage.step()
     stage.wait(INTERVAL_S / 2)
     stage.bench.renew()
-    stage.apply()
-    assert stage.offsets() == [taken.position]
+    stage.step()
+    assert stage.snapshots() == [taken.position]
     stage.wait(INTERVAL_S / 2)
-    assert len(stage.offsets()) == 1
-    stage.apply()
-    assert len(stage.offsets()) == 2
+    assert len(stage.snapshots()) == 1
+    stage.step()
+    assert len(stage.snapshots()) == 2
 
 
 def _lost_after(stage: Stage, batches: int) -> TaskReport:
     """The last report before the volume was lost; its last batch is in no snapshot."""
     for _ in range(batches):
         stage.wait()
-        stage.apply()
-    last = stage.apply()
+        stage.step()
+    last = stage.step()
     stage.bench.lose_volume()
     return last
 
@@ -145,12 +103,9 @@ def test_on_another_executor_too(stage: Stage) -> None:
 def test_a_standby_begins_with_a_snapshot(stage: Stage) -> None:
     last = _lost_after(stage, 4)
     stage.bench.on(1)
-    key = stage.plan.query.id, 0
-    duties = StandbyDuties({key[0]: stage.plan}, {1: frozenset({key})}, {})
     for _ in range(2):
-        worker.keep_standbys(duties, "state", 2, stage.plan.settings.application_id)
-        worker._standbys.turn()
-    (state,) = worker._standbys.states()
+        state = stage.follow(0, 1)
+    assert state is not None
     assert (state.position, state.lag, state.error) == (last.position + 1, 0, "")
     found = stage.reopened()
     assert (found.rows, found.restored_records) == (last.rows, 0)
@@ -184,22 +139,22 @@ def test_so_it_has_while_the_snapshots_are_out_of_reach(stage: Stage) -> None:
     found = stage.reopened()
     assert found.restore_reason == "the snapshots are out of reach; the store is empty"
     assert found.rows == last.rows
-    report = stage.apply()
+    report = stage.step()
     worker._snapshots.turn()
-    report = stage.apply()
+    report = stage.step()
     assert report.snapshot is not None
     assert "out of reach" in report.snapshot.error
     stage.wait(100)
-    stage.apply()
-    assert len(stage.offsets()) == 2
-    report = stage.apply()
+    stage.step()
+    assert len(stage.snapshots()) == 2
+    report = stage.step()
     assert report.snapshot is not None
-    assert (report.snapshot.error, report.snapshot.offset) == ("", stage.offsets()[-1])
+    assert (report.snapshot.error, report.snapshot.offset) == ("", stage.snapshots()[-1])
 
 
 def test_a_store_that_was_away_for_too_long_is_exchanged_for_a_snapshot(stage: Stage) -> None:
     """Otherwise the whole changelog would be replayed, as tombstones may be missing by now."""
-    stage.apply()
+    stage.step()
     stage.bench.kill()
     stage.bench.on(1)
     stage.wait(DELETE_RETENTION_MS / 1000 + 1)

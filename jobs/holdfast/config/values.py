@@ -145,7 +145,8 @@ def place(*schemes: str) -> Kind:
         parts = urlsplit(found)
         if parts.scheme not in schemes or not found.startswith(f"{parts.scheme}://"):
             raise ValueError("it is neither")
-        if "@" in parts.netloc:
+        # Azure's URIs begin with container@account.
+        if parts.password or ("@" in parts.netloc and parts.scheme != "abfs"):
             raise ValueError(
                 "it holds credentials, which everybody who sees the job's settings could read; "
                 "give them in the environment of driver and executors"

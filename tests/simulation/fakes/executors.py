@@ -53,6 +53,12 @@ class Bench:
         self.disk.delete(self._executors[self.ordinal].volume.path)
         self.renew()
 
+    def crash(self) -> None:
+        """The machine of the executor that runs has been started again."""
+        self._executors[self.ordinal].alive = False
+        self.disk.crash(self._executors[self.ordinal].volume.path)
+        self.renew()
+
     def rows(self) -> list[tuple[bytes, bytes]]:
         """The rows of the open store of the running executor."""
         (task,) = self._executors[self.ordinal].state_tasks.values()

@@ -124,7 +124,7 @@ def test_state_in_memory_has_no_snapshots() -> None:
 @pytest.mark.parametrize(
     "uri",
     ["", "/mnt/snapshots", "file:///mnt/s", "s3://bucket/jobs?region=eu-central-1", "gs://b/jobs",
-     "hdfs://name:8020/jobs"],
+     "hdfs://name:8020/jobs", "abfs://container@account.dfs.core.windows.net/jobs"],
 )  # fmt: skip
 def test_a_place_of_snapshots_is_a_path_or_a_uri(uri: str) -> None:
     assert _build(snapshot__uri=uri).snapshots.uri == uri
@@ -136,9 +136,10 @@ def test_anything_else_is_refused(uri: str) -> None:
         build_settings([Origin("test", {"snapshot.uri": uri})], "app")
 
 
-def test_credentials_in_a_place_are_refused_and_not_repeated() -> None:
+@pytest.mark.parametrize("uri", ["s3://AKIA:hush@bucket/x", "abfs://AKIA:hush@account/x"])
+def test_credentials_in_a_place_are_refused_and_not_repeated(uri: str) -> None:
     with pytest.raises(InvalidConfig, match="in the environment") as caught:
-        build_settings([Origin("test", {"snapshot.uri": "s3://AKIA:hush@bucket/x"})], "app")
+        build_settings([Origin("test", {"snapshot.uri": uri})], "app")
     assert "hush" not in str(caught.value)
     assert "AKIA" not in str(caught.value)
 
