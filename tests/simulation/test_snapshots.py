@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import SnapshotsUnavailable
+from holdfast.state.snapshots.archive import Archive
 from holdfast.tasks import worker
 from holdfast.tasks.plan import TaskReport
 from tests.simulation.histories.job import DELETE_RETENTION_MS
@@ -200,3 +202,26 @@ def _rename_owner(path: Path, manifest: dict[str, object], file: dict[str, objec
     data = path.read_text().replace(own, other).encode()
     file["sha256"], file["size"] = hashlib.sha256(data).hexdigest(), len(data)
     (path.parent / str(file["sha256"])).write_bytes(data)
+
+
+def test_an_error_is_told_until_all_is_well_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it was in the clearing away after a snapshot, and the table does not change."""
+
+    def refuse(*_: object) -> None:
+        raise SnapshotsUnavailable("It may not be removed.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Archive, "retain", refuse)
+        stage.step()
+    key = (stage.plan.settings.application_id, *stage.key)
+    state = worker._snapshots.state(key)
+    assert state is not None
+    assert "may not be removed" in state.error
+    assert len(stage.snapshots()) == 1
+    stage.wait(60)
+    worker._snapshots.turn()
+    state = worker._snapshots.state(key)
+    assert state is not None
+    assert (state.error, state.offset) == ("", stage.snapshots()[0])

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.config.jar_sums import jar_sums
 from holdfast.config.versions import KAFKA_VERSION, LOG4J_VERSION, SCALA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused, Retriable
-from holdfast.local.ivy import REPOSITORY_VARIABLE, Program, downloaded_jars, ivy_jar
+from holdfast.local.ivy import REPOSITORY_VARIABLE, Program, downloaded_jars
 
 __all__ = ["JARS_VARIABLE", "REPOSITORY_VARIABLE", "cache_folder", "kafka_jars"]
 
@@ -24,7 +24,6 @@ _WAYS_OUT = (
     "libs folder of a Kafka distribution that is on this machine. "
     "A Kafka that runs already serves as well: set bootstrap.servers."
 )
-_ivy_jar = ivy_jar  # tests/bench/systems/jars.py imports it from here
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:

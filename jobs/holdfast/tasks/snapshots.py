@@ -123,6 +123,8 @@ def _look_at(followed: _Followed) -> None:
             followed.due_at = _first_due(followed, interval_s)
         if time.monotonic() >= followed.due_at:
             _take(followed)
+            _retain(followed)
+            followed.state = replace(followed.state, error="")
             followed.due_at = time.monotonic() + interval_s
     except HoldfastError as error:
         _failed(followed, error, f"{error.fact} {error.cause}")
@@ -182,7 +184,12 @@ def _archived(followed: _Followed, folder: Path, began: float) -> None:
         "Snapshot of %s at changelog offset %d: %d files, %d bytes, %d of them uploaded, %.1f s",
         followed.name, position.offset, len(files), manifest.size, uploaded, seconds,
     )  # fmt: skip
-    archive.retain(position.topic_id, followed.plan.settings.snapshots.retained)
+
+
+def _retain(followed: _Followed) -> None:
+    """Removes what is too much, also while the table does not change."""
+    plan = followed.plan
+    followed.archive.retain(plan.changelog_topic_id, plan.settings.snapshots.retained)
 
 
 def _reached(step: SnapshotStep, followed: _Followed) -> None:

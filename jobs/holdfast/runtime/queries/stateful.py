@@ -110,5 +110,6 @@ class StatefulQuery(QueryRun):
 def _idle(last: TaskReport) -> TaskReport:
     """The report of a state partition that did nothing since its last one."""
     return TaskReport(
-        last.partition, last.where, last.marker, True, False, last.rows, last.bytes, last.position
-    )
+        last.partition, last.where, last.marker, skipped=True, rows=last.rows, bytes=last.bytes,
+        position=last.position, snapshot=last.snapshot,
+    )  # fmt: skip

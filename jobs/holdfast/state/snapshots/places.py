@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["needs_folders", "opened", "unavailable"]
 
 _ATTEMPTS = 3  # of a request to S3; each takes 3 s if nobody answers
+_NOT_PICKLED = ("tls_verify_certificates", "smart_defaults")
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})  # their folders are parts of names
 
 
@@ -33,22 +34,23 @@ def opened(uri: str) -> tuple[FileSystem, str]:
 
     with unavailable(uri):
         system, path = FileSystem.from_uri(uri)
-        return _less_patient(system), path.rstrip("/")
+        return _less_patient(system, uri), path.rstrip("/")
 
 
-def _less_patient(system: FileSystem) -> FileSystem:
-    """The same file system; S3's tries a request three times only.
+def _less_patient(system: FileSystem, uri: str) -> FileSystem:
+    """The same file system; S3's tries a request three times only, and writes where it is called.
 
-    By default a request to a server that hangs takes 100 s, for which a restore would wait.  A URI
-    cannot say it, so the options are taken from what the file system gives to pickle.
+    By default a request to a server that hangs takes 100 s, for which a restore would wait, and
+    uploads are buffered without limit.  A URI cannot say it, so the options are taken from what the
+    file system gives to pickle.  Two of a URI are not in it; with one of them nothing is changed.
     """
-    if system.type_name != "s3":
+    if system.type_name != "s3" or any(option in uri for option in _NOT_PICKLED):
         return system
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
 
     _, (options,) = system.__reduce__()
     retries = AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)
-    return S3FileSystem(**options, retry_strategy=retries)
+    return S3FileSystem(**{**options, "background_writes": False}, retry_strategy=retries)
 
 
 def needs_folders(system: FileSystem) -> bool:
