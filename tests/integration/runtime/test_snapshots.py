@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyarrow import fs
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.status import JobStatus, PartitionStatus
+from tests.support.running_job import WAIT_S
 from tests.support.s3_server import S3Server
 from tests.support.totals_job import TotalsJob
 
@@ -73,6 +75,31 @@ def _all_taken(status: JobStatus) -> bool:
     )
 
 
+def _damage_all(s3: S3Server, partitions: tuple[PartitionStatus, ...]) -> None:
+    """Damages every file, once every state partition has its last snapshot.
+
+    A later one would upload those anew that have another size.
+    """
+    files, folder = fs.FileSystem.from_uri(s3.uri(_BUCKET, "jobs"))
+    wanted = {(p.partition, p.position) for p in partitions}
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        found = files.get_file_info(fs.FileSelector(folder, recursive=True))
+        paths = [Path(info.path) for info in found if info.is_file]
+        taken = {
+            (int(path.parents[1].name), int(path.name.partition(".")[0]))
+            for path in paths if path.parent.name == "manifests"
+        }  # fmt: skip
+        if wanted <= taken:
+            break
+        assert time.monotonic() < deadline, (wanted, taken)
+        time.sleep(0.2)
+    for path in paths:
+        if path.parent.name == "files":
+            with files.open_output_stream(str(path)) as stream:
+                stream.write(b"damaged")
+
+
 class Story:
     """A job and the number of records it was given."""
 
@@ -105,11 +132,7 @@ def test_lost_volumes_come_back_from_snapshots_or_without_them(
     assert all(0 < p.restore_records < ROUND * 4 for p in _partitions(after)), "only a tail"
     assert job.log_text().count(": a snapshot of ") == 4
 
-    files, folder = fs.FileSystem.from_uri(s3.uri(_BUCKET, "jobs"))
-    for info in files.get_file_info(fs.FileSelector(folder, recursive=True)):
-        if info.is_file and "/files/" in info.path:
-            with files.open_output_stream(info.path) as stream:
-                stream.write(b"damaged")
+    _damage_all(s3, _partitions(after))
     _lose_volumes(job, after)
     story.round()
     story.done("the way back without snapshots")
