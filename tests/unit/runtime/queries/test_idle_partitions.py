@@ -1,4 +1,4 @@
-"""What is told of state partitions that have nothing to do while others are brought level."""
+"""The reports of state partitions that have nothing to do while others are brought level."""
 
 from __future__ import annotations
 
