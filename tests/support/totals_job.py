@@ -14,9 +14,10 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import consumer_group
+from holdfast.types.status import JobStatus, PartitionStatus
 from tests.support.running_job import RunningJob
 
-__all__ = ["TotalsJob"]
+__all__ = ["TotalsJob", "partitions_of", "records_of"]
 
 SQL = """
 CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
@@ -102,6 +103,16 @@ class TotalsJob(RunningJob):
             return sum(end - committed.get(p, 0) for p, end in ends.items())
 
         return max(of("ctas_totals"), of("csas_large"))
+
+
+def partitions_of(status: JobStatus) -> tuple[PartitionStatus, ...]:
+    """The state partitions of the table."""
+    return status.queries["ctas_totals"].state_partitions
+
+
+def records_of(status: JobStatus) -> int:
+    """How many records the table has counted."""
+    return status.queries["ctas_totals"].records_total
 
 
 def _pairs(chunk: Chunk) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -20,7 +20,7 @@ from holdfast.errors import Refused, Retriable
 from holdfast.local.java import find_java
 from holdfast.local.trust import trust_options
 
-__all__ = ["REPOSITORY_VARIABLE", "Program", "downloaded_jars", "ivy_jar"]
+__all__ = ["REPOSITORY_VARIABLE", "Program", "downloaded_jars"]
 
 REPOSITORY_VARIABLE = "HOLDFAST_LOCAL_MAVEN_REPOSITORY"
 
@@ -99,7 +99,7 @@ def downloaded_jars(
     return folder
 
 
-def ivy_jar() -> Path:
+def _ivy_jar() -> Path:
     """PySpark's Ivy jar; found without importing PySpark.
 
     Raises:
@@ -155,7 +155,7 @@ def _ivy_xml(program: Program) -> str:
 
 
 def _run_ivy(java: list[str], program: Program, work: Path, report: Callable[[str], None]) -> None:
-    command = [*java, "-cp", str(ivy_jar()), "org.apache.ivy.Main"]
+    command = [*java, "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
     command += ["-cache", str(work / "ivy"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]

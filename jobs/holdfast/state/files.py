@@ -1,13 +1,26 @@
-"""Small durable files: versioned JSON, written to a temporary file, synced, then renamed."""
+"""Small durable files: versioned JSON, written to a temporary file, synced, then renamed.
+
+Also the errors of a volume's file system.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["private_file", "read_json", "write_json"]
+from holdfast.errors import Refused, VolumeFull
+
+__all__ = ["error_kind", "private_file", "read_json", "write_json"]
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def error_kind(error: OSError) -> type[VolumeFull | Refused]:
+    """The error to raise for one of a volume's file system."""
+    return VolumeFull if error.errno in _FULL else Refused
 
 
 def write_json(path: Path, version: int, fields: dict[str, Any], *, private: bool = False) -> None:

@@ -11,7 +11,6 @@ numbered folder with a lock that the operating system releases when the process 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -21,14 +20,13 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from holdfast.errors import Refused, VolumeFull
-from holdfast.state.files import read_json, write_json
+from holdfast.errors import Refused
+from holdfast.state.files import error_kind, read_json, write_json
 
 __all__ = ["Volume", "claim", "claim_ordinal"]
 
 _LAYOUT_VERSION = 1
 _POLL_S = 0.1
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Volume:
@@ -151,8 +149,7 @@ def _refusing(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = VolumeFull if error.errno in _FULL else Refused
-        raise kind(
+        raise error_kind(error)(
             f"No volume could be claimed in {root}: {error}.",
             action="give state.dir a folder with space that this user may write.",
         ) from error

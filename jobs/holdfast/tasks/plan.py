@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from holdfast.config.settings import Settings
 from holdfast.state.changelog import CommitMarker
 from holdfast.types.ids import OffsetRange
+from holdfast.types.snapshots import SnapshotState
 from holdfast.types.topology import Query
 
 __all__ = [
     "Assigned",
     "Batch",
     "QueryPlan",
-    "SnapshotState",
     "StandbyDuties",
     "StandbyReport",
     "StandbyState",
@@ -153,27 +153,6 @@ class StandbyReport:
 
     where: Whereabouts
     standbys: tuple[StandbyState, ...]
-
-
-@dataclass(frozen=True)
-class SnapshotState:
-    """The newest snapshot of a state partition that its owner knows of.
-
-    Attributes:
-        offset: the changelog offset that it goes up to; -1: there is none.
-        taken_ms: when it was taken, in wall-clock ms.
-        bytes: the size of its files.
-        uploaded_bytes: of those, the ones that earlier snapshots had not.
-        seconds: how long copying and uploading took.
-        error: why the last attempt to take one failed; empty: it did not.
-    """
-
-    offset: int = -1
-    taken_ms: int = 0
-    bytes: int = 0
-    uploaded_bytes: int = 0
-    seconds: float = 0.0
-    error: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.table_store import TableStore, store_name
 from holdfast.state.volume import Volume
-from holdfast.tasks.plan import QueryPlan, SnapshotState
+from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.steps import SnapshotStep, reached
+from holdfast.types.snapshots import SnapshotState
 
 __all__ = ["Snapshots"]
 
@@ -35,23 +36,20 @@ class _Followed:
     """A state partition; `lock` is held while its store is copied.
 
     Attributes:
+        name: the owner of the rows, see `store_name`.
         store: None while its state task is closed.
         due_at: when the next snapshot is due, in monotonic s; None: the archive has to be asked.
     """
 
     plan: QueryPlan
     partition: int
+    name: str
     archive: Archive
     store: TableStore | None = None
     volume: Volume | None = None
     state: SnapshotState = field(default_factory=SnapshotState)
     due_at: float | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def name(self) -> str:
-        """The owner of the rows."""
-        return _name(self.plan, self.partition)
 
 
 class Snapshots:
@@ -78,7 +76,8 @@ class Snapshots:
         with self._lock:
             known = self._followed.get(key)
             if known is None or known.plan.changelog_topic_id != plan.changelog_topic_id:
-                known = _Followed(plan, partition, Archive(uri, _name(plan, partition)))
+                name = store_name(*key)
+                known = _Followed(plan, partition, name, Archive(uri, name))
                 self._followed[key] = known
             known.plan, known.volume, known.store = plan, volume, store
             if self._threaded and self._thread is None:
@@ -109,10 +108,6 @@ class Snapshots:
         while True:
             self.turn()
             time.sleep(_POLL_S)
-
-
-def _name(plan: QueryPlan, partition: int) -> str:
-    return store_name(plan.settings.application_id, plan.query.id, partition)
 
 
 def _look_at(followed: _Followed) -> None:

@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import Field
 
 from holdfast.types.left_out import LeftOut
+from holdfast.types.snapshots import SnapshotState
 
 __all__ = [
     "ExecutorStatus",
@@ -27,7 +28,6 @@ __all__ = [
     "PartitionStatus",
     "QueryState",
     "QueryStatus",
-    "SnapshotStatus",
     "StandbyStatus",
     "status_path",
 ]
@@ -80,31 +80,6 @@ class StandbyStatus:
 
 
 @dataclass(frozen=True, config=_TOLERANT)
-class SnapshotStatus:
-    """The newest snapshot of a state partition in `snapshot.uri`.
-
-    Attributes:
-        offset: the changelog offset that it goes up to; -1: there is none.
-        taken_ms: when it was taken, in wall-clock ms.
-        bytes: the size of its files.
-        uploaded_bytes: of those, the ones that earlier snapshots had not.
-        seconds: how long copying and uploading took.
-        error: why the last attempt to take one failed; empty: it did not.
-    """
-
-    offset: int = -1
-    taken_ms: int = 0
-    bytes: int = 0
-    uploaded_bytes: int = 0
-    seconds: float = 0.0
-    error: str = ""
-
-    def age_seconds(self) -> float:
-        """Seconds since it was taken."""
-        return max(0.0, time.time() - self.taken_ms / 1000)
-
-
-@dataclass(frozen=True, config=_TOLERANT)
 class PartitionStatus:
     """One state partition of a query; offsets are of its changelog partition.
 
@@ -123,7 +98,7 @@ class PartitionStatus:
     restore_bytes: int = 0
     restore_seconds: float = 0.0
     standbys: tuple[StandbyStatus, ...] = ()
-    snapshot: SnapshotStatus | None = None
+    snapshot: SnapshotState | None = None
 
     @property
     def lag(self) -> int:

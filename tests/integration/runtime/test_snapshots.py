@@ -17,7 +17,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.types.status import JobStatus, PartitionStatus
 from tests.support.running_job import WAIT_S
 from tests.support.s3_server import S3Server
-from tests.support.totals_job import TotalsJob
+from tests.support.totals_job import TotalsJob, partitions_of, records_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -50,14 +50,6 @@ def job(
     made.stop()
 
 
-def _partitions(status: JobStatus) -> tuple[PartitionStatus, ...]:
-    return status.queries["ctas_totals"].state_partitions
-
-
-def _records(status: JobStatus) -> int:
-    return status.queries["ctas_totals"].records_total
-
-
 def _lose_volumes(job: TotalsJob, status: JobStatus) -> None:
     """Kills every executor and removes its volume."""
     for victim in status.executors:
@@ -69,7 +61,7 @@ def _lose_volumes(job: TotalsJob, status: JobStatus) -> None:
 
 def _all_taken(status: JobStatus) -> bool:
     """Whether every state partition has a snapshot of its last batch but one, or a later one."""
-    found = _partitions(status)
+    found = partitions_of(status)
     return len(found) == 4 and all(
         p.snapshot is not None and not p.snapshot.error and p.snapshot.offset > 0 for p in found
     )
@@ -112,7 +104,7 @@ class Story:
         self.sent += records
 
     def done(self, what: str) -> JobStatus:
-        return self.job.until(lambda s: _records(s) == self.sent, what)
+        return self.job.until(lambda s: records_of(s) == self.sent, what)
 
 
 def test_lost_volumes_come_back_from_snapshots_or_without_them(
@@ -129,10 +121,10 @@ def test_lost_volumes_come_back_from_snapshots_or_without_them(
     _lose_volumes(job, before)
     story.round()
     after = story.done("the way back from the snapshots")
-    assert all(0 < p.restore_records < ROUND * 4 for p in _partitions(after)), "only a tail"
+    assert all(0 < p.restore_records < ROUND * 4 for p in partitions_of(after)), "only a tail"
     assert job.log_text().count(": a snapshot of ") == 4
 
-    _damage_all(s3, _partitions(after))
+    _damage_all(s3, partitions_of(after))
     _lose_volumes(job, after)
     story.round()
     story.done("the way back without snapshots")

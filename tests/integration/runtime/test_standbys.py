@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.local.broker import BrokerStatus
-from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus
-from tests.support.totals_job import TotalsJob
+from holdfast.types.status import ExecutorStatus, JobStatus
+from tests.support.totals_job import TotalsJob, partitions_of, records_of
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -39,16 +39,8 @@ def job(
     made.stop()
 
 
-def _partitions(status: JobStatus) -> tuple[PartitionStatus, ...]:
-    return status.queries["ctas_totals"].state_partitions
-
-
-def _records(status: JobStatus) -> int:
-    return status.queries["ctas_totals"].records_total
-
-
 def _all_follow(status: JobStatus) -> bool:
-    found = _partitions(status)
+    found = partitions_of(status)
     return len(found) == 4 and all(
         len(p.standbys) == 1 and p.standbys[0].lag == 0 and p.standbys[0].position >= p.position
         for p in found
@@ -56,7 +48,7 @@ def _all_follow(status: JobStatus) -> bool:
 
 
 def _owned_by(status: JobStatus, volume: str) -> list[int]:
-    return [p.partition for p in _partitions(status) if p.volume == volume]
+    return [p.partition for p in partitions_of(status) if p.volume == volume]
 
 
 def _lose(job: TotalsJob, victim: ExecutorStatus) -> None:
@@ -70,7 +62,7 @@ def test_a_standby_takes_over_at_once_and_the_way_back_is_warmed_first(job: Tota
     sent = ROUND * 10
     job.produce(sent, seed=1)
     job.start()
-    before = job.until(lambda s: _records(s) == sent and _all_follow(s), "following")
+    before = job.until(lambda s: records_of(s) == sent and _all_follow(s), "following")
     assert {len(_owned_by(before, v)) for v in "01"} == {2}
     victim = before.executors[0]
     lost = _owned_by(before, victim.volume)
@@ -79,9 +71,9 @@ def test_a_standby_takes_over_at_once_and_the_way_back_is_warmed_first(job: Tota
     _lose(job, victim)
     job.produce(ROUND, seed=2)
     sent += ROUND
-    after = job.until(lambda s: _records(s) == sent, "the takeover")
+    after = job.until(lambda s: records_of(s) == sent, "the takeover")
     assert time.monotonic() - began < _WAIT_MS / 2_000
-    moved = [p for p in _partitions(after) if p.partition in lost]
+    moved = [p for p in partitions_of(after) if p.partition in lost]
     assert {p.volume for p in moved} == {before.executors[1].volume}
     assert all(p.restore_records < 10 for p in moved), "a standby has next to nothing to restore"
 
@@ -89,9 +81,9 @@ def test_a_standby_takes_over_at_once_and_the_way_back_is_warmed_first(job: Tota
     job.produce(ROUND, seed=3)
     sent += ROUND
     back = job.until(
-        lambda s: _records(s) == sent and {len(_owned_by(s, v)) for v in "01"} == {2},
+        lambda s: records_of(s) == sent and {len(_owned_by(s, v)) for v in "01"} == {2},
         "level shares",
     )
-    assert all(p.restore_records < 10 for p in _partitions(back)), "no cold restore in a batch"
+    assert all(p.restore_records < 10 for p in partitions_of(back)), "no cold restore in a batch"
     assert job.stop() == 0
     job.check_exact()

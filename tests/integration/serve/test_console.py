@@ -13,7 +13,7 @@ import pytest
 from holdfast.serve.console.app import Console
 from holdfast.serve.http.guard.access import token_hash
 from holdfast.serve.query import QueryEngine
-from holdfast.types.status import SnapshotStatus
+from holdfast.types.snapshots import SnapshotState
 from tests.support.browser import Chromium, Page, find_chromium
 from tests.support.console.driver import DriverOf
 from tests.support.console.home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
@@ -239,14 +239,14 @@ def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> N
 @pytest.mark.parametrize(
     ("taken", "text"),
     [
-        (SnapshotStatus(), "snapshot: none yet"),
-        (SnapshotStatus(error="The bucket is gone."), "snapshot: failing"),
-        (SnapshotStatus(10, 1_000, 12 << 20), "days ago, 12.0 MiB, 50 behind"),
-        (SnapshotStatus(10_000, 1_000, 12 << 20, error="Gone."), "12.0 MiB, level, failing"),
+        (SnapshotState(), "snapshot: none yet"),
+        (SnapshotState(error="The bucket is gone."), "snapshot: failing"),
+        (SnapshotState(10, 1_000, 12 << 20), "days ago, 12.0 MiB, 50 behind"),
+        (SnapshotState(10_000, 1_000, 12 << 20, error="Gone."), "12.0 MiB, level, failing"),
     ],
 )
 def test_partitions_show_their_newest_snapshot(
-    page: Page, shop: Shop, taken: SnapshotStatus, text: str
+    page: Page, shop: Shop, taken: SnapshotState, text: str
 ) -> None:
     shop.driver.snapshot = taken
     try:

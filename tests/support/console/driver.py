@@ -13,13 +13,13 @@ from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange, changelog_topic
+from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
     JobStatus,
     PartitionStatus,
     QueryStatus,
-    SnapshotStatus,
     StandbyStatus,
 )
 from tests.support.console.world import JOB, World
@@ -35,7 +35,7 @@ class DriverOf:
     records: dict[str, int] = field(default_factory=dict)
     lag: int = 0
     standby_lag: int = 0
-    snapshot: SnapshotStatus | None = None  # of every state partition
+    snapshot: SnapshotState | None = None  # of every state partition
     url: str = ""
     application_id: str = JOB
 

@@ -25,6 +25,7 @@ from holdfast.cli.look.facts import (
 from holdfast.cli.look.view import as_json, render
 from holdfast.errors import InvalidStatement
 from holdfast.local.processes import is_running
+from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
@@ -32,7 +33,6 @@ from holdfast.types.status import (
     PartitionStatus,
     QueryState,
     QueryStatus,
-    SnapshotStatus,
     StandbyStatus,
     status_path,
 )
@@ -116,26 +116,26 @@ NOW_MS = int(time.time() * 1000)
 @pytest.mark.parametrize(
     ("snapshot", "texts"),
     [
-        (SnapshotStatus(), ("none yet",)),
-        (SnapshotStatus(90, NOW_MS - 7_200_000, 12 << 20), ("2.0 h ago, 12.0 MiB, level",)),
-        (SnapshotStatus(95, NOW_MS + 90_000, 512), ("0.0 s ago, 512 B, level",)),
-        (SnapshotStatus(50, NOW_MS - 7_200_000, 2_048), ("2.0 h ago, 2.0 KiB, 40 behind",)),
+        (SnapshotState(), ("none yet",)),
+        (SnapshotState(90, NOW_MS - 7_200_000, 12 << 20), ("2.0 h ago, 12.0 MiB, level",)),
+        (SnapshotState(95, NOW_MS + 90_000, 512), ("0.0 s ago, 512 B, level",)),
+        (SnapshotState(50, NOW_MS - 7_200_000, 2_048), ("2.0 h ago, 2.0 KiB, 40 behind",)),
         (
-            SnapshotStatus(50, NOW_MS - 7_200_000, 2_048, error="No s3.here [x]. It is away."),
+            SnapshotState(50, NOW_MS - 7_200_000, 2_048, error="No s3.here [x]. It is away."),
             ("2.0 h ago, 2.0 KiB, 40 behind", "failing: No s3.here [x]. "),
         ),
-        (SnapshotStatus(error="OSError: away"), ("failing: OSError: away ",)),
+        (SnapshotState(error="OSError: away"), ("failing: OSError: away ",)),
     ],
 )
 def test_a_state_partition_shows_its_newest_snapshot(
-    snapshot: SnapshotStatus, texts: tuple[str, ...]
+    snapshot: SnapshotState, texts: tuple[str, ...]
 ) -> None:
     bare = replace(PARTITION, partition=1)
     sold = replace(SOLD, state_partitions=(replace(PARTITION, snapshot=snapshot), bare))
     job = JobView("app", status(), True, (TableView("SOLD", "ctas_sold", sold),))
     text = shown(job)
     assert all(part in text for part in ("snapshot", *texts))
-    assert ("none yet" in text) == (snapshot == SnapshotStatus())
+    assert ("none yet" in text) == (snapshot == SnapshotState())
     assert "It is away" not in text
     told, none = json.loads(as_json(job))["tables"][0]["state_partitions"]
     assert told["snapshot"] == {

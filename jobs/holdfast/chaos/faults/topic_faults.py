@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-from holdfast.chaos.faults.target import Hook, Landing, QueryServers, Target, Victim
+from holdfast.chaos.faults.target import Landing, Target, Victim
 from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.faults.wrapped import WrappedTarget
 from holdfast.errors import Refused, Retriable
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.components import TOPIC
@@ -46,11 +47,11 @@ class Remaker(Protocol):
     def landed(self, topic: str, before: str) -> Landing: ...
 
 
-class TopicTarget:
+class TopicTarget(WrappedTarget):
     """A target that can hit the job's input topics as well.
 
     A topic's identity is its id and its number of partitions: an incarnation ends when either
-    changes.  Faults of topics are not healed.
+    changes.  Faults of topics are not healed; the judge checks that the job reads what is new.
 
     Args:
         inner: the target where the job runs; handles all other components.
@@ -66,7 +67,8 @@ class TopicTarget:
         admin: Callable[[], TopicAdmin],
         remaker: Remaker | str = "",
     ) -> None:
-        self._inner, self._topics, self._admin = inner, tuple(topics), admin
+        super().__init__(inner, TOPIC)
+        self._topics, self._admin = tuple(topics), admin
         self._remaker = remaker
 
     @property
@@ -80,13 +82,6 @@ class TopicTarget:
         """The inner target's notes, and why no topic is recreated here."""
         why = self._remaker if isinstance(self._remaker, str) else ""
         return {**self._inner.notes, Fault.RECREATE_TOPIC: why} if why else self._inner.notes
-
-    @property
-    def hook(self) -> Hook | None:
-        return self._inner.hook
-
-    def is_dev_namespace(self) -> bool:
-        return self._inner.is_dev_namespace()
 
     def victims(self, component: str) -> list[Victim]:
         """Topics by name; other components from the inner target.
@@ -134,27 +129,6 @@ class TopicTarget:
         told = ", ".join(f"partition {p} holds {end} offsets" for p, end in sorted(new.items()))
         written = bool(new) and all(new.values())
         return Landing(written, f"{victim.name}: {told or 'no new partition'}")
-
-    def heal(self, victim: Victim, fault: Fault) -> None:
-        """Does nothing for topics: an added partition stays."""
-        if victim.component != TOPIC:
-            self._inner.heal(victim, fault)
-
-    def heal_all(self) -> list[str]:
-        return self._inner.heal_all()
-
-    def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Whether the job is complete; the judge checks that it reads what is new."""
-        return self._inner.recovered([v for v in victims if v.component != TOPIC])
-
-    def refusal(self) -> str:
-        return self._inner.refusal()
-
-    def query_servers(self) -> QueryServers:
-        return self._inner.query_servers()
-
-    def job_status(self) -> dict[str, Any] | None:
-        return self._inner.job_status()
 
 
 def _identity(info: TopicInfo) -> str:

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.look.facts import JobView, TableRows, TableView
-from holdfast.types.status import PartitionStatus, QueryState, SnapshotStatus, StandbyStatus
+from holdfast.types.snapshots import SnapshotState
+from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
 from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["as_json", "console", "render", "rows_table"]
@@ -221,7 +222,7 @@ def _standby(standby: StandbyStatus) -> str:
     return f"volume {standby.volume}: {state}"
 
 
-def _snapshot(snapshot: SnapshotStatus | None, position: int) -> Text:
+def _snapshot(snapshot: SnapshotState | None, position: int) -> Text:
     """Its age, its size, how many changelog offsets it lacks, and why there is no newer one."""
     if snapshot is None:
         return Text("-")

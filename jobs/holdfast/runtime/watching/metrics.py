@@ -12,8 +12,9 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
 
 from holdfast.runtime.cluster import StandbysByKey
-from holdfast.tasks.plan import Batch, SnapshotState, TaskReport
+from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.left_out import LeftOut
+from holdfast.types.snapshots import SnapshotState
 from holdfast.types.topology import Query
 
 __all__ = ["Metrics"]

@@ -16,7 +16,7 @@ import psutil
 from holdfast.runtime.cluster import Cluster, StandbysByKey
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.state.topics.progress_counts import Counted
-from holdfast.tasks.plan import Batch, SnapshotState, StandbyState, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic
 from holdfast.types.left_out import LeftOut, WarnShares
@@ -27,7 +27,6 @@ from holdfast.types.status import (
     PartitionStatus,
     QueryState,
     QueryStatus,
-    SnapshotStatus,
     StandbyStatus,
     status_path,
 )
@@ -249,13 +248,7 @@ def _partition(known: PartitionStatus | None, report: TaskReport) -> PartitionSt
         bytes=report.bytes,
         position=report.position,
         changelog_end=max(report.position, base.changelog_end),
-        snapshot=_snapshot(report.snapshot) if report.snapshot else None,
-    )
-
-
-def _snapshot(told: SnapshotState) -> SnapshotStatus:
-    return SnapshotStatus(
-        told.offset, told.taken_ms, told.bytes, told.uploaded_bytes, told.seconds, told.error
+        snapshot=report.snapshot,
     )
 
 

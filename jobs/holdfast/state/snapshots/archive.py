@@ -4,7 +4,7 @@
                                                   manifests/<offset>.<topic id>.json
 
 Files have their digests for names: one that the archive has already is not uploaded again.  Several
-writers may work at once, as a stopped process that goes on later, and no lock is needed:
+writers may work at once, for example a stopped process that goes on later.  No lock is needed:
 
     a writer    uploads the files that no manifest names yet, then the manifest that names them; it
                 has not looked at the archive for longer than half of `_UNNAMED_S` when it does so
@@ -16,7 +16,6 @@ What is left to go wrong costs a snapshot, not a row: every file is checked when
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import logging
 import re
@@ -28,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import Refused, SnapshotDamaged, SnapshotsUnavailable, VolumeFull
+from holdfast.errors import SnapshotDamaged, SnapshotsUnavailable
+from holdfast.state.files import error_kind
 from holdfast.state.snapshots.manifest import Manifest, SnapshotFile
 from holdfast.state.snapshots.places import needs_folders, opened, unavailable
 
@@ -41,9 +41,8 @@ _LOG = logging.getLogger(__name__)
 _PIECE = 4 << 20  # bytes read or written at once
 _FETCHES = 4  # files at a time
 _UNNAMED_S = 600.0
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MANIFEST = re.compile(r"(\d{20})\.([A-Za-z0-9_=-]+)\.json")
-_IN_NAMES = str.maketrans("/+", "_-")  # topic ids are base64, of its alphabet for texts
+_IN_NAMES = str.maketrans("/+", "_-")  # topic ids are base64; names have its URL-safe alphabet
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,11 @@ class Archive:
 
         Leaves out those whose manifests cannot be read, and says so in the log.
         """
-        for listed in self._listed(topic_id):
+        for listed in _of_topic(self._manifests(), topic_id):
             try:
                 yield self._manifest(listed)
             except SnapshotDamaged as error:
                 _LOG.warning("A snapshot of %s is passed over: %s", self._store, error)
-
-    def _listed(self, topic_id: str) -> list[_Listed]:
-        named = topic_id.translate(_IN_NAMES)
-        mine = [one for one in self._manifests() if one.topic_id == named]
-        return sorted(mine, key=lambda one: one.offset, reverse=True)
 
     def _manifest(self, listed: _Listed) -> Manifest:
         path = f"{self._path}/manifests/{listed.name}"
@@ -209,12 +203,11 @@ class Archive:
         Snapshots of another changelog topic, as before it was made again, are kept until there are
         as many of this one.
         """
-        everything = list(self._manifests())
-        kept = self._listed(topic_id)[:count]
-        if len(kept) == count:
-            for one in everything:
-                if one.name not in {k.name for k in kept}:
-                    self._remove(f"manifests/{one.name}")
+        everything = self._manifests()
+        kept = _of_topic(everything, topic_id)[:count]
+        for one in everything if len(kept) == count else ():
+            if one not in kept:
+                self._remove(f"manifests/{one.name}")
         try:
             self._clean()
         except SnapshotDamaged as error:
@@ -252,9 +245,9 @@ class Archive:
         """Size and time of each file in the archive, by its digest."""
         return {info.base_name: info for info in self._list("files")}
 
-    def _manifests(self) -> Iterator[_Listed]:
+    def _manifests(self) -> list[_Listed]:
         names = (_MANIFEST.fullmatch(info.base_name) for info in self._list("manifests"))
-        return (_Listed(name[0], int(name[1]), name[2]) for name in names if name is not None)
+        return [_Listed(name[0], int(name[1]), name[2]) for name in names if name is not None]
 
     def _list(self, folder: str) -> list[FileInfo]:
         from pyarrow.fs import FileSelector
@@ -265,8 +258,14 @@ class Archive:
         return [info for info in found if info.is_file]
 
 
+def _of_topic(listed: Sequence[_Listed], topic_id: str) -> list[_Listed]:
+    """Those of this changelog topic, the furthest first."""
+    mine = [one for one in listed if one.topic_id == topic_id.translate(_IN_NAMES)]
+    return sorted(mine, key=lambda one: one.offset, reverse=True)
+
+
 def _read(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with _on_volume(path), path.open("rb") as file:
         while piece := file.read(_PIECE):
             yield piece
 
@@ -296,8 +295,7 @@ def _on_volume(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = VolumeFull if error.errno in _FULL else Refused
-        raise kind(
+        raise error_kind(error)(
             f"A snapshot's files could not be written to {path} or read there: {error}.",
             action="give the volume space and permissions; no commit is lost.",
         ) from error

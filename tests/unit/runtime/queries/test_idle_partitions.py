@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from holdfast.runtime.queries.stateful import _idle
-from holdfast.tasks.plan import SnapshotState, TaskReport, Whereabouts
+from holdfast.tasks.plan import TaskReport, Whereabouts
+from holdfast.types.snapshots import SnapshotState
 
 # Of what a task did, nothing was done again.
 _DONE = {

@@ -6,8 +6,9 @@ from urllib.request import urlopen
 
 from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
-from holdfast.tasks.plan import Batch, SnapshotState, StandbyState, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
+from holdfast.types.snapshots import SnapshotState
 from tests.simulation.jobs.one_table import query
 
 WHERE = Whereabouts("1", 0, 10, 11)

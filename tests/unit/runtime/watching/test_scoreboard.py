@@ -17,10 +17,11 @@ from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql.plan.topology import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.topics.progress_counts import Counted
-from holdfast.tasks.plan import Batch, SnapshotState, StandbyState, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from holdfast.types.left_out import LeftOut, WarnShares
-from holdfast.types.status import JobStatus, SnapshotStatus, StandbyStatus, status_path
+from holdfast.types.snapshots import SnapshotState
+from holdfast.types.status import JobStatus, StandbyStatus, status_path
 
 SQL = """
 CREATE STREAM s (k VARCHAR, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
@@ -123,12 +124,8 @@ def test_the_newest_snapshot_is_that_of_the_last_report(board: Scoreboard, tmp_p
     query = compile_text(SQL).query("T")
     assert query is not None
     facts = 90, 1_000, 4_096, 1_024, 2.5, "The bucket is gone."
-    for state, told in (
-        (SnapshotState(*facts), SnapshotStatus(*facts)),
-        (SnapshotState(), SnapshotStatus()),
-        (None, None),
-    ):
+    for state in (SnapshotState(*facts), SnapshotState(), None):
         reports = [replace(_report(0, 500, 60, 2), snapshot=state), _report(1, 500, 60, 3)]
         board.observe(query, Batch(4, SOURCE), reports, 0.1)
         first, second = _written(tmp_path).queries["ctas_t"].state_partitions
-        assert (first.snapshot, second.snapshot) == (told, None)
+        assert (first.snapshot, second.snapshot) == (state, None)

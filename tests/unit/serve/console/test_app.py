@@ -18,7 +18,7 @@ from holdfast.serve.contract import MemberState, Serving
 from holdfast.serve.http.app import CLIENT
 from holdfast.serve.http.guard.access import ANYONE, Client
 from holdfast.serve.http.problems import problem
-from holdfast.types.status import SnapshotStatus
+from holdfast.types.snapshots import SnapshotState
 from tests.support.console.driver import DriverOf
 from tests.support.console.home import CHAOS_RUN, PLAN_RUN, REPORT, write_chaos_run, write_plan
 from tests.support.console.world import World
@@ -188,7 +188,7 @@ def test_partitions_have_their_executor_and_all_of_their_copies(asking: Asking) 
 
 def test_partitions_have_the_newest_snapshot_if_any_are_taken(tmp_path: Path) -> None:
     world = World()
-    for snapshot in (None, SnapshotStatus(90, 1_000, 4_096, 1_024, 2.5, "The bucket is gone.")):
+    for snapshot in (None, SnapshotState(90, 1_000, 4_096, 1_024, 2.5, "The bucket is gone.")):
         serving = world.serving(tmp_path)
         asking = Asking(world, serving, Console(serving, [DriverOf(world, snapshot=snapshot).url]))
         told = asking.get("/console/api/partitions").json

@@ -7,11 +7,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from holdfast.chaos.faults.target import Hook, Landing, QueryServers, Target, Victim
+from holdfast.chaos.faults.target import Landing, Target, Victim
 from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.faults.wrapped import WrappedTarget
 from holdfast.errors import Refused, Retriable
 from holdfast.types.components import EXECUTOR, SNAPSHOTS
 
@@ -30,7 +30,7 @@ def folder_of(uri: str) -> Path | None:
     return Path(unquote(parts.path) if parts.scheme else uri)
 
 
-class SnapshotTarget:
+class SnapshotTarget(WrappedTarget):
     """A target that can hit the job's snapshots as well.
 
     Damage shows only when a store is lost, so an executor is killed and its stores are removed in
@@ -43,7 +43,8 @@ class SnapshotTarget:
     """
 
     def __init__(self, inner: Target, root: Path, application_id: str) -> None:
-        self._inner, self._root = inner, root
+        super().__init__(inner, SNAPSHOTS)
+        self._root = root
         self._job = root / application_id
         self._away = root.with_name(root.name + _AWAY)
         self._lost: dict[str, Victim] = {}  # by victim: the executor that lost its volume with it
@@ -53,17 +54,6 @@ class SnapshotTarget:
     def faults(self) -> Mapping[str, frozenset[Fault]]:
         """The inner target's faults, and the faults of snapshots."""
         return {**self._inner.faults, SNAPSHOTS: _FAULTS}
-
-    @property
-    def notes(self) -> Mapping[Fault, str]:
-        return self._inner.notes
-
-    @property
-    def hook(self) -> Hook | None:
-        return self._inner.hook
-
-    def is_dev_namespace(self) -> bool:
-        return self._inner.is_dev_namespace()
 
     def victims(self, component: str) -> list[Victim]:
         """The job's snapshots, as they are now; other components from the inner target."""
@@ -107,26 +97,12 @@ class SnapshotTarget:
 
     def heal(self, victim: Victim, fault: Fault) -> None:
         """Puts the folder back; damaged files stay damaged."""
-        if victim.component != SNAPSHOTS:
-            self._inner.heal(victim, fault)
-        elif fault is Fault.CUT_OFF:
+        super().heal(victim, fault)
+        if victim.component == SNAPSHOTS and fault is Fault.CUT_OFF:
             self._put_back()
 
     def heal_all(self) -> list[str]:
         return self._inner.heal_all() + self._put_back()
-
-    def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Whether the job is complete: nobody waits for snapshots."""
-        return self._inner.recovered([v for v in victims if v.component != SNAPSHOTS])
-
-    def refusal(self) -> str:
-        return self._inner.refusal()
-
-    def query_servers(self) -> QueryServers:
-        return self._inner.query_servers()
-
-    def job_status(self) -> dict[str, Any] | None:
-        return self._inner.job_status()
 
     def _damage(self, victim: Victim) -> str:
         executors = self._inner.victims(EXECUTOR)
