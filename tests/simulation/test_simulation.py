@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.queries import shuffled_batch
-from holdfast.types.steps import SnapshotStep
+from holdfast.types.steps import SavepointStep, SnapshotStep
 from tests.simulation.broken.read_mutants import MOVED
 from tests.simulation.histories.faults import FAMILIES, GENERAL, Kind
 from tests.simulation.histories.shrink import part_of, shrunk
@@ -91,6 +91,8 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         assert not FAMILIES[name].standbys or tally.turns["takeovers"] > seeds, tally.turns
         fetched = tally.reached(SnapshotStep.FETCHED)
         assert not FAMILIES[name].snapshots or fetched > 0, "nothing was restored from one"
+        brought = tally.reached(SavepointStep.BROUGHT_IN)
+        assert not FAMILIES[name].savepoints or brought >= seeds, "no job began with one"
         loses = {Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG} & {*FAMILIES[name].kinds}
         assert loses or not tally.turns["ChangelogLost"], "a driver took another's work for a loss"
         several = max(FAMILIES[name].drivers) > 1

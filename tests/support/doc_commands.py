@@ -109,6 +109,10 @@ _APPLY = (
     "tests/integration/compaction/test_running_job.py"
     "::test_a_running_job_keeps_its_table_exact_while_its_changelog_is_cleaned"
 )
+_SAVEPOINT = (
+    "tests/integration/deploy/test_savepoints.py"
+    "::test_a_deployment_begins_with_the_savepoint_of_another_one"
+)
 _SERVERS = "tests/integration/serve/test_servers.py::test_one_server_is_killed_and_no_look_up_fails"
 # Nothing runs whole benchmarks: their arguments alone are tried.
 _BENCH = "tests/unit/test_docs.py::test_arguments_of_benchmarks_parse"
@@ -143,6 +147,15 @@ ELSEWHERE: dict[str, str] = {
     "holdfast compaction verify": _APPLY,
     "holdfast rollback movies": "tests/integration/deploy/test_local.py"
     "::test_a_deployment_lives_through_kills_changes_and_mistakes",
+    "holdfast deploy movies jobs/examples/movies.sql "
+    "--set snapshot.uri=/mnt/savepoints": _SAVEPOINT,
+    "holdfast deploy movies-v2 movies-v2.sql --from-savepoint movies/before-upgrade "
+    "--set snapshot.uri=/mnt/savepoints": _SAVEPOINT,
+    "holdfast savepoint create movies before-upgrade": _SAVEPOINT,
+    "holdfast savepoint list movies": _SAVEPOINT,
+    "holdfast savepoint show movies before-upgrade": _SAVEPOINT,
+    "holdfast savepoint export movies before-upgrade --to exported": _SAVEPOINT,
+    "holdfast savepoint delete movies before-upgrade": _SAVEPOINT,
     "holdfast selftest": "tests/integration/cli/test_selftest.py"
     "::test_makes_a_table_compares_it_and_leaves_nothing",
     "make bench": _BENCH,

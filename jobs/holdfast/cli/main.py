@@ -43,6 +43,7 @@ _COMMANDS = {
     "stores": "holdfast.cli.look.stores",
     "chaos": "holdfast.cli.chaos",
     "compaction": "holdfast.cli.compaction",
+    "savepoint": "holdfast.cli.savepoint",
     "check": "holdfast.cli.statements.check",
     "topics": "holdfast.cli.statements.topics",
     "sinks": "holdfast.cli.look.sinks",

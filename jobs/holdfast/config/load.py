@@ -161,6 +161,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
             _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
     _check_files(collected)
     _check_copies(collected)
+    _check_savepoint(collected)
     if collected.problems:
         raise _refusal(collected.problems)
     fields = {("application_id",): application_id, ("kafka",): collected.kafka} | collected.fields
@@ -243,6 +244,12 @@ def _check_copies(collected: _Collected) -> None:
         collected.problems.append(
             "snapshot.uri: state.backend=memory has no snapshots; leave it out, or use rocksdb"
         )
+
+
+def _check_savepoint(collected: _Collected) -> None:
+    snapshots = collected.fields.get(("snapshots", "uri"))
+    if collected.fields.get(("snapshots", "start_from")) and not snapshots:
+        collected.problems.append("savepoint.from: snapshot.uri must say where the savepoint is")
 
 
 def _refusal(problems: Sequence[str]) -> InvalidConfig:

@@ -246,6 +246,14 @@ def _snapshots() -> tuple[Property, ...]:
             values.whole(1, 1_000),
             "snapshots of each state partition that are kept",
         ),
+        Property(
+            "savepoint.from",
+            ("snapshots", "start_from"),
+            values.savepoint(),
+            "the savepoint in snapshot.uri with whose tables and offsets the job begins at its "
+            "first start",
+            default="none",
+        ),
     )
 
 

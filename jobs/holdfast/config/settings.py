@@ -49,11 +49,12 @@ class StateSettings:
 
 @dataclass(frozen=True)
 class SnapshotSettings:
-    """Where snapshots of stores are kept, and how often they are taken."""
+    """Where snapshots of stores and savepoints are kept, and how often snapshots are taken."""
 
     uri: str = ""  # empty: none are taken, or used
     interval_ms: int = 600_000
     retained: int = 2  # of each state partition
+    start_from: str = ""  # APPLICATION/NAME: the savepoint that the job begins with
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,19 @@ def name(length_max: int) -> Kind:
     return Kind(f"letters, digits, `.`, `_`, `-`; at most {length_max}", parse)
 
 
+def savepoint() -> Kind:
+    """A savepoint of a job: the job's name and its own."""
+
+    def parse(value: object) -> str:
+        found = str(value).strip()
+        parts = found.split("/")
+        if found and (len(parts) != 2 or not all(map(_NAME.fullmatch, parts))):
+            raise ValueError(f"{found!r} is not of this form")
+        return found
+
+    return Kind("APPLICATION/NAME", parse)
+
+
 def servers() -> Kind:
     """A comma-separated list of host:port."""
 

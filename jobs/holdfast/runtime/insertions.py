@@ -23,10 +23,11 @@ from holdfast.types.expressions import canonical
 from holdfast.types.ids import insertions_topic, insertions_transactional_id
 from holdfast.types.topology import Insertion
 
-__all__ = ["insertion_names", "write_insertions"]
+__all__ = ["insertion_names", "take_over_insertions", "write_insertions", "written_insertions"]
 
 _LOG = logging.getLogger(__name__)
 _ENDED_S = 20.0
+_WRITTEN = b"written"
 
 
 def write_insertions(admin: Admin, settings: Settings, insertions: Sequence[Insertion]) -> int:
@@ -44,12 +45,7 @@ def write_insertions(admin: Admin, settings: Settings, insertions: Sequence[Inse
     marks = insertions_topic(settings.application_id)
     admin.ensure_topic(marks, 1, settings.state.changelog_replicas, PROGRESS_CONFIG)
     counts = {i.source.topic: ensure_source(admin, i.source).partitions for i in insertions}
-    producer = TransactionalProducer(
-        settings.client(),
-        insertions_transactional_id(settings.application_id),
-        settings.transaction_timeout_ms,
-    )
-    try:
+    with _producer(settings) as producer:
         producer.init()  # fences other writers before the written insertions are read
         admin.await_ended(marks, 0, _ENDED_S)
         written = _written(settings, marks)
@@ -57,10 +53,43 @@ def write_insertions(admin: Admin, settings: Settings, insertions: Sequence[Inse
         records = [inserted(insertion) for insertion in new.values()]
         if records:
             _write(producer, marks, list(new), records, counts)
-    finally:
-        producer.close()
     _LOG.info("%d of %d INSERT INTO … VALUES written now", len(records), len(insertions))
     return len(records)
+
+
+def written_insertions(admin: Admin, settings: Settings) -> set[bytes]:
+    """The names of the insertions that the job has ever written.
+
+    Raises:
+        KafkaUnavailable: no broker answered.
+    """
+    marks = insertions_topic(settings.application_id)
+    return _written(settings, marks) if admin.describe(marks) is not None else set()
+
+
+def take_over_insertions(admin: Admin, settings: Settings, names: Sequence[bytes]) -> None:
+    """Records the insertions of another job as written, so that this one does not repeat them.
+
+    Raises:
+        KafkaUnavailable, Refused, CommitUnknown: do it again; it may be done.
+    """
+    if not names:
+        return
+    marks = insertions_topic(settings.application_id)
+    admin.ensure_topic(marks, 1, settings.state.changelog_replicas, PROGRESS_CONFIG)
+    with _producer(settings) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(marks, 0, list(names), [_WRITTEN] * len(names))
+        producer.commit()
+
+
+def _producer(settings: Settings) -> TransactionalProducer:
+    return TransactionalProducer(
+        settings.client(),
+        insertions_transactional_id(settings.application_id),
+        settings.transaction_timeout_ms,
+    )
 
 
 def insertion_names(insertions: Sequence[Insertion]) -> dict[bytes, Insertion]:
@@ -98,5 +127,5 @@ def _write(
         key = record.key
         partition = 0 if key is None else murmur2_partition(key, counts[record.topic])
         producer.send(record.topic, partition, [key], [record.value], [record.timestamp])
-    producer.send(marks, 0, list(names), [b"written"] * len(names))
+    producer.send(marks, 0, list(names), [_WRITTEN] * len(names))
     producer.commit()

@@ -24,6 +24,8 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.savepoints.bringing_in import begin_with_savepoint
+from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -71,7 +73,6 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
         admin.wait_ready(30.0)
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
         with _spark(settings, stop) as context:
-            write_insertions(admin, settings, topology.insertions)
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
             cluster = Cluster(context, settings, state_dir)
             board.attach(cluster)
@@ -84,14 +85,18 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 ),
             )  # fmt: skip
             runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
+            health.phase("beginning")
+            begin_with_savepoint(admin, settings, runs)
+            write_insertions(admin, settings, topology.insertions)
             watch = Watch(admin, settings, metrics, health)
             book = OrderBook(
                 admin, settings.client(), settings.application_id,
                 replicas=settings.state.changelog_replicas,
             )  # fmt: skip
             steering = Steering(book, topology.queries, board, health, stop)
+            savepoints = SavepointMaker(services, book, topology)
             counts = LeftOutCounts(settings, topology.queries, board.counted)
-            looks = _Looks(board, watch, steering, counts)
+            looks = _Looks(board, watch, steering, counts, savepoints)
             with StandbyKeeper(cluster, board.standbys_told):
                 _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
@@ -126,6 +131,7 @@ class _Looks:
     watch: Watch
     steering: Steering
     counts: LeftOutCounts
+    savepoints: SavepointMaker
 
 
 def _drive(
@@ -149,6 +155,7 @@ def _drive(
         while not stop.wait(_POLL_S):
             keep_going.check()
             looks.steering.look(runs)
+            looks.savepoints.look(runs)
             watch.observe(runs)
             looks.counts.look()
             services.cutting.look(runs)

@@ -19,7 +19,7 @@ from holdfast.state.table_store import (
 )
 from holdfast.state.volume import Volume
 
-__all__ = ["copied_position", "open_table_store", "survey_positions"]
+__all__ = ["copied_position", "open_copy", "open_table_store", "survey_positions"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,6 +89,20 @@ def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int
         if position is not None and position.store in ("", name):
             found[(query_id, partition)] = position.offset
     return found
+
+
+def open_copy(folder: Path, *, windowed: bool, segmented: bool = False) -> TableStore:
+    """Opens a copy that a store made of itself, wherever it is; see `TableStore`.
+
+    Raises:
+        StoreCorrupted: its files cannot be read.
+    """
+    store = RocksDbStore(folder, RocksDbSettings())
+    try:
+        return TableStore(store, windowed=windowed, segmented=segmented)
+    except BaseException:
+        store.close()
+        raise
 
 
 def copied_position(folder: Path) -> StorePosition:

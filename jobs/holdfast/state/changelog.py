@@ -90,6 +90,7 @@ class CommitMarker:
         rows: the number of rows in the table after this transaction; -1 in markers of earlier
             versions.  If a store has more rows, it missed the tombstones of the others.
         lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
+        savepoint: the savepoint that the table began with, see `Savepoint.reference`; empty: none.
     """
 
     format_version: int
@@ -112,6 +113,7 @@ class CommitMarker:
     newest_ms: int | None = None
     rows: int = -1
     lineage: Lineage = ()
+    savepoint: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
@@ -126,6 +128,8 @@ class CommitMarker:
             del told["rows"]
         if not self.lineage:
             del told["lineage"]
+        if not self.savepoint:
+            del told["savepoint"]
         return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:

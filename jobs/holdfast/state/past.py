@@ -23,23 +23,15 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Protocol
 
-from holdfast.state.changelog import MARKER_KEY, CommitMarker, Lineage
+from holdfast.state.changelog import CommitMarker, Lineage
+from holdfast.state.markers import LogReader, last_marker
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.transport.reader import Chunk
 
 __all__ = ["compared", "continued", "digest", "witnessed"]
 
 _EPOCHS_MAX = 16
-_LOOK_BACK = 64  # records to search for the last marker; then sixteen times as many, and so on
-
-
-class LogReader(Protocol):
-    """Reads a range of the changelog."""
-
-    def read(self, start: int, end: int, chunk_records: int = ...) -> Iterator[Chunk]:
-        """Committed records of a range, in chunks."""
 
 
 def continued(marker: CommitMarker | None, offset: int) -> Lineage:
@@ -85,7 +77,7 @@ def compared(
         if digest(first.keys[0], first.values[0]) == position.witness:
             return "", chain([first.since(position.offset)], read)
         return f"another record lies at offset {at} than the last one it has applied", read
-    differs = _by_lineage(store, at, _last_marker(reader, start, end))
+    differs = _by_lineage(store, at, last_marker(reader, start, end))
     return differs, reader.read(position.offset, end, chunk_records)
 
 
@@ -105,18 +97,3 @@ def _by_lineage(store: TableStore, at: int, last: CommitMarker | None) -> str:
     if later and later[0][1] <= at:
         return f"the changelog was rewritten from offset {later[0][1]} on"
     return ""
-
-
-def _last_marker(reader: LogReader, start: int, end: int) -> CommitMarker | None:
-    span, before = _LOOK_BACK, end
-    while before > start:
-        since = max(start, end - span)
-        found: bytes | None = None
-        for chunk in reader.read(since, before):
-            for key, value in zip(chunk.keys, chunk.values, strict=True):
-                if key == MARKER_KEY:
-                    found = value
-        if found is not None:
-            return CommitMarker.from_bytes(found)
-        span, before = span * 16, since
-    return None

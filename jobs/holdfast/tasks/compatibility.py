@@ -6,7 +6,7 @@ State tasks do it, and checks before a deployment.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.errors import IncompatibleStatement
@@ -17,7 +17,7 @@ from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Query
 
-__all__ = ["check_marker", "check_progress", "rows_differ", "state_fits"]
+__all__ = ["check_marker", "check_progress", "check_saved", "rows_differ", "state_fits"]
 
 _ACTION = (
     "undo the change, or start the changed statement under a new application.id and another sink; "
@@ -156,6 +156,46 @@ def check_progress(marker: SourceProgress | None, query: Query) -> None:
             cause="the statement changed under a sink that has rows",
             action=_ACTION,
         )
+
+
+def check_saved(canonical: str, facts: str, topics: Mapping[str, str], query: Query) -> None:
+    """Compares the state of a savepoint with the statement that shall go on with it.
+
+    Args:
+        canonical, facts: of the statement that wrote the state; empty: it has none.
+        topics: new names of the topics that the savepoint's job wrote itself.
+
+    Raises:
+        IncompatibleStatement: the statement cannot use it.
+    """
+    problems = []
+    if canonical and not state_fits(_renamed(canonical, topics), query):
+        problems.append(f"it was {canonical}, it is now {query.canonical()}")
+    if facts:
+        before = json.loads(_renamed(facts, topics))
+        # Two jobs cannot write one sink, so another topic is what is expected.
+        before["sink"] = json.loads(statement_facts(query))["sink"]
+        problems += rows_differ(json.dumps(before), query)
+    if problems:
+        raise IncompatibleStatement(
+            f"The savepoint's state of {query.sink.name} was written by another statement: "
+            + "; ".join(problems),
+            cause="the statement is not the one that the savepoint was made of",
+            action=_ACTION,
+        )
+
+
+def _renamed(text: str, topics: Mapping[str, str]) -> str:
+    """JSON text in which whole strings that are names of topics are exchanged."""
+
+    def exchanged(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: exchanged(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [exchanged(each) for each in value]
+        return topics.get(value, value) if isinstance(value, str) else value
+
+    return json.dumps(exchanged(json.loads(text)), sort_keys=True)
 
 
 def _check_place(marker: CommitMarker, here: tuple[str, str, int], table: str) -> None:

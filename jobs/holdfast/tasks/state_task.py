@@ -367,6 +367,7 @@ class StateTask:
             newest_ms=changes.newest_ms,
             rows=store.rows + len(changes.created) - changes.removed - expired,
             lineage=self._lineage,
+            savepoint=last.savepoint if last else "",
         )
 
     def _apply(

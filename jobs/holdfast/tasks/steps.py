@@ -1,4 +1,4 @@
-"""Notifies an observer after each step of a commit or a snapshot; see `holdfast.types.steps`.
+"""Notifies an observer after each step that `holdfast.types.steps` names.
 
 Tests observe the steps to crash or hold a process after each; no user setting reaches the
 observer.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.types.steps import AnyStep, SnapshotStep, Step
+from holdfast.types.steps import AnyStep, SavepointStep, SnapshotStep, Step
 
-__all__ = ["AnyStep", "Observer", "SnapshotStep", "Step", "observe", "reached"]
+__all__ = ["AnyStep", "Observer", "SavepointStep", "SnapshotStep", "Step", "observe", "reached"]
 
 Observer = Callable[[AnyStep, str, int], None]
 

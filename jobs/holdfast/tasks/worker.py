@@ -25,6 +25,7 @@ from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.bringing_in import Origin, bring_in, shares
 from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.plan import (
     Assigned,
@@ -37,6 +38,7 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
+from holdfast.tasks.savepoints import Attempt, CopyTold, SavepointCopies
 from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from holdfast.tasks.state_task import StateTask
@@ -44,6 +46,9 @@ from holdfast.tasks.stream_task import StreamTask
 
 __all__ = [
     "Answer",
+    "bring_in_share",
+    "copied_for_savepoint",
+    "copy_for_savepoint",
     "keep_standbys",
     "open_partition",
     "process_partition",
@@ -64,6 +69,7 @@ _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 _standbys = Standbys()
 _snapshots = Snapshots()
+_copies = SavepointCopies()
 
 
 def _volume(state_dir: str, executors: int) -> Volume:
@@ -143,6 +149,40 @@ def open_partition(plan: QueryPlan, partition: int, assigned: Assigned) -> Answe
     """
     _close((plan.settings.application_id, plan.query.id, partition))
     return _answer(plan, partition, assigned, lambda task: task.describe())
+
+
+def copy_for_savepoint(
+    plan: QueryPlan, partition: int, assigned: Assigned, attempt: Attempt
+) -> Answer:
+    """Copies one state partition as it is now, and begins to upload the copy.
+
+    One that has committed nothing has nothing to be copied.
+    """
+
+    def work(task: StateTask) -> TaskReport:
+        if task.marker is not None:
+            volume = _volume(plan.state_dir, plan.settings.placement.executors)
+            _copies.copy(plan, partition, task.store, volume, attempt)
+        return task.describe()
+
+    return _answer(plan, partition, assigned, work)
+
+
+def copied_for_savepoint(attempt: Attempt) -> tuple[CopyTold, ...]:
+    """How far the copies of this executor for a savepoint are."""
+    return _copies.told(attempt)
+
+
+def bring_in_share(plan: QueryPlan, origin: Origin, number: int) -> Answer:
+    """Brings in one of the `shares` of a query; the report's `partition` is its number."""
+    try:
+        load_functions(plan.settings.functions)
+        volume = _volume(plan.state_dir, plan.settings.placement.executors)
+        share = shares(len(origin.stores), plan.state_partitions)[number]
+        done = bring_in(plan, origin, share, volume)
+        return TaskReport(number, _where(volume.ordinal), rows=done.rows)
+    except HoldfastError as error:
+        return error
 
 
 def process_partition(

@@ -20,6 +20,7 @@ __all__ = [
     "insertions_transactional_id",
     "orders_topic",
     "progress_topic",
+    "stands_at",
     "state_transactional_id",
     "stream_transactional_id",
 ]
@@ -177,6 +178,12 @@ class OffsetRange(Mapping[Place, Span]):
     def records_max(self) -> int:
         """The number of offsets in the range, an upper bound of its records (gaps count)."""
         return sum(s.end - s.start for s in self.values() if s.start is not None)
+
+
+def stands_at(source: OffsetRange) -> OffsetRange:
+    """The empty range at the end of this one."""
+    ends = source.ends()
+    return OffsetRange.over(source.topics, ends, ends, source.ids)
 
 
 def _places(topic: str, offsets: Mapping[int, int]) -> dict[Place, int]:

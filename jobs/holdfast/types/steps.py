@@ -27,13 +27,25 @@ A snapshot (`SnapshotStep`) is taken and used beside it:
 | NAMED         | its manifest is, too: the snapshot exists       | nothing is missing           |
 | FETCHED       | a lost store's files are on the volume, but not | they are removed             |
 |               | in their place                                  |                              |
+
+A savepoint (`SavepointStep`) is made of one job, and another job begins with it:
+
+| step          | what                                            | a crash right after it means |
+|---------------|-------------------------------------------------|------------------------------|
+| FROZEN        | a copy of the store is on its own volume        | the driver begins anew       |
+| SAVED         | all its files are in the savepoint, which is    | the same                     |
+|               | whole once the driver has written its document  |                              |
+| SENT          | the rows of a state partition of the new job    | the transaction aborts, and  |
+|               | are in its changelog, in an open transaction    | the rows are sent again      |
+| BROUGHT_IN    | they are committed, with a commit marker        | its other state partitions   |
+|               |                                                 | are brought in               |
 """
 
 from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-__all__ = ["AnyStep", "SnapshotStep", "Step"]
+__all__ = ["AnyStep", "SavepointStep", "SnapshotStep", "Step"]
 
 
 class Step(float, Enum):
@@ -58,4 +70,13 @@ class SnapshotStep(StrEnum):
     FETCHED = "fetched"
 
 
-AnyStep = Step | SnapshotStep
+class SavepointStep(StrEnum):
+    """Steps of a savepoint, and of its use, as in the table above."""
+
+    FROZEN = "frozen"
+    SAVED = "saved"
+    SENT = "sent"
+    BROUGHT_IN = "brought in"
+
+
+AnyStep = Step | SnapshotStep | SavepointStep

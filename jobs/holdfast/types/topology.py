@@ -355,7 +355,7 @@ class Expectation:
 class Topology:
     """All queries of one job, with every stream and table its statements declared.
 
-    `insertions` and `expectations` are in the file's order.
+    `insertions` and `expectations` are in the file's order; `text` is the file's, if it was one.
     """
 
     queries: tuple[Query, ...]
@@ -363,6 +363,7 @@ class Topology:
     properties: tuple[tuple[str, str], ...] = field(default=())
     insertions: tuple[Insertion, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    text: str = field(default="", compare=False, repr=False)
 
     def query(self, name: str) -> Query | None:
         """The query that writes the table or stream `name` (resolved name), if any."""

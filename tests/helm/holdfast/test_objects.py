@@ -214,7 +214,7 @@ def test_network_policies_let_through_what_is_needed(render: Render) -> None:
     assert len(spec["executor"]["ingress"]) == 1
 
 
-def test_executors_reach_the_place_of_their_snapshots(render: Render) -> None:
+def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render) -> None:
     def open_to_all(values: dict[str, Any], component: str) -> set[int]:
         spec = named(render(CHART, values))[f"NetworkPolicy/tried-{component}"]["spec"]
         return {p["port"] for rule in spec["egress"] if "to" not in rule for p in rule["ports"]}
@@ -222,6 +222,8 @@ def test_executors_reach_the_place_of_their_snapshots(render: Render) -> None:
     snapshots = {"properties": {"snapshot.uri": "s3://bucket/jobs"}}
     assert open_to_all(MINIMAL | snapshots, "executor") == {53, 9092, 443}
     other = snapshots | {"networkPolicy": {"snapshotPorts": [9000, 80]}}
+    # It writes and reads the documents of savepoints.
+    assert open_to_all(MINIMAL | other, "driver") == {53, 9092, 9000, 80, 443, 6443}
     assert open_to_all(MINIMAL | other, "executor") == {53, 9092, 9000, 80}
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
 

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.cli.statements.options import Sql, load_job
-from holdfast.deploy.checks.markers import last_markers
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker
+from holdfast.state.markers import last_markers
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.producer import Producer, TransactionalProducer

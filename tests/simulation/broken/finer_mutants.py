@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ import pytest
 from holdfast.errors import CommitUnknown
 from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
+from holdfast.runtime.savepoints import taking
 from holdfast.state import restore
 from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import SnapshotFile
-from holdfast.tasks import replay, state_task, stream_task
+from holdfast.state.snapshots.savepoints import SavedQuery
+from holdfast.tasks import bringing_in, replay, state_task, stream_task
+from holdfast.types.ids import OffsetRange
 from tests.chaos.mutants import patches
 from tests.simulation.histories.faults import Kind
 from tests.simulation.histories.world import History, Mutate
@@ -117,6 +121,31 @@ def _snapshot_unchecked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Archive, "_fetch", fetch)
 
 
+def _savepoint_misses_rows(patch: pytest.MonkeyPatch) -> None:
+    real = bringing_in._pieces
+
+    def without_first(store: Any) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        yield from ((keys[1:], rows[1:]) for keys, rows in real(store))
+
+    patch.setattr(bringing_in, "_pieces", without_first)
+
+
+def _savepoint_of_two_moments(patch: pytest.MonkeyPatch) -> None:
+    """Copies of a former attempt count, too: a state partition may have moved since."""
+    patch.setattr(taking, "secrets", SimpleNamespace(token_hex=lambda _: "always the same"))
+
+
+def _savepoint_behind(patch: pytest.MonkeyPatch) -> None:
+    """The new job reads the last record of each topic partition again."""
+    real = SavedQuery.source
+
+    def source(self: SavedQuery) -> OffsetRange:
+        ends = {place: max(at - 1, 0) for place, at in real(self).ends().items()}
+        return OffsetRange.over(real(self).topics, ends, ends, real(self).ids)
+
+    patch.setattr(SavedQuery, "source", source)
+
+
 def _any(history: History) -> bool:
     return bool(history.faults)
 
@@ -143,4 +172,7 @@ FINER = {
     "standby-misses-rows": Finer(_standby_misses_rows, _any, "standbys"),
     "snapshot-misses-rows": Finer(_snapshot_misses_rows, _any, "snapshots"),
     "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots"),
+    "savepoint-misses-rows": Finer(_savepoint_misses_rows, _any, "savepoints"),
+    "savepoint-of-two-moments": Finer(_savepoint_of_two_moments, _any, "savepoints"),
+    "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),
 }

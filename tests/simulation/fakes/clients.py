@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from holdfast.errors import (
     CommitUnknown,
@@ -110,6 +110,12 @@ class FakeProducer:
         if self._open:
             self.abort()
         self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _end(self, trouble: Trouble | None) -> None:
         kafka, epoch = self.kafka, self._epoch or 0

@@ -25,10 +25,12 @@ from holdfast.runtime.queries import (
     shuffled_batch,
     stateful,
     stateless,
+    stores,
     unshuffled_batch,
     workers,
 )
-from holdfast.state import backends, segments
+from holdfast.runtime.savepoints import bringing_in, frozen, taking
+from holdfast.state import backends, markers, segments
 from holdfast.tasks import snapshots, standbys, state_task, steps, worker
 from holdfast.tasks.evaluate import outputs
 from holdfast.tasks.functions import in_duckdb
@@ -104,6 +106,7 @@ def install(
         "_stream_tasks",
         "_standbys",
         "_snapshots",
+        "_copies",
         "_volume",
         "_processes",
     ):
@@ -151,9 +154,13 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
 
     patch.setattr(backends, "RocksDbStore", opened)
     patch.setattr(backends, "peek", peek)
+    patch.setattr(markers, "_AT_ONCE", 1)
     # Histories are seconds long, and rows of joins are to leave in them.
     patch.setattr(segments, "SEGMENT_MS", 1 << 10)
 
 
 # Imported, so that the loop above finds them.
-_ENGINE = (cluster, feeds, query_run, shuffled_batch, stateful, stateless, unshuffled_batch)
+_ENGINE = (
+    bringing_in, cluster, feeds, frozen, query_run, shuffled_batch, stateful, stateless, stores,
+    taking, unshuffled_batch,
+)  # fmt: skip

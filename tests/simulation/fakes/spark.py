@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.runtime.jvm.spark_internals import Executor as Known
 from holdfast.tasks import worker
+from holdfast.tasks.savepoints import SavepointCopies
 from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from tests.simulation.fakes.clock import VirtualTime
@@ -88,6 +89,7 @@ class Executor:
     stream_tasks: dict[Any, Any] = field(default_factory=dict)
     standbys: Standbys = field(default_factory=partial(Standbys, threaded=False))
     snapshots: Snapshots = field(default_factory=partial(Snapshots, threaded=False))
+    copies: SavepointCopies = field(default_factory=partial(SavepointCopies, threaded=False))
 
 
 @dataclass
@@ -395,6 +397,7 @@ class FakeSpark:
         worker._stream_tasks = executor.stream_tasks
         worker._standbys = executor.standbys
         worker._snapshots = executor.snapshots
+        worker._copies = executor.copies
         worker._volume = lambda *_: executor.volume  # type: ignore[assignment]
         worker._processes = lambda: (executor.known.id, 0, 0)  # type: ignore[assignment]
 

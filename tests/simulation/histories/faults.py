@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.tasks.steps import AnyStep, SnapshotStep, Step
+from holdfast.tasks.steps import AnyStep, SavepointStep, SnapshotStep, Step
 from tests.simulation.fakes.kafka import Op, Trouble
 
 __all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
@@ -101,6 +101,8 @@ class Family:
         executors: of each driver, at least and at most; rounds likewise.
         standbys: whether executors keep standbys, and state partitions move to them.
         snapshots: whether they take snapshots, and restore lost stores from them.
+        savepoints: whether another job, with another number of state partitions, goes on from a
+            savepoint of the first one.
     """
 
     kinds: tuple[Kind, ...] = ()
@@ -111,6 +113,7 @@ class Family:
     rounds: tuple[int, int] = (4, 9)
     standbys: bool = False
     snapshots: bool = False
+    savepoints: bool = False
 
 
 _MOVES = (
@@ -150,6 +153,12 @@ FAMILIES = {
         5,
         rounds=(6, 12),
         snapshots=True,
+    ),
+    "savepoints": Family(
+        (Kind.ABSENCE, Kind.SNAPSHOT_OUTAGE, Kind.RETENTION),
+        faults=4,
+        rounds=(3, 8),
+        savepoints=True,
     ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
@@ -191,6 +200,8 @@ def schedule_of(
     some = [_fault(rng, rounds, partitions) for _ in range(rng.randint(0, family.faults))]
     if family.snapshots:
         some += [_snapshot_fault(rng, rounds) for _ in range(rng.randint(0, 3))]
+    if family.savepoints:
+        some += [_savepoint_fault(rng, partitions) for _ in range(rng.randint(0, 4))]
     moves = [_move(rng, rng.choice(family.kinds), rounds) for _ in range(rng.randint(1, 2))
              if family.kinds]  # fmt: skip
     return (*_absences(rng, moves), *moves, *some)
@@ -200,6 +211,11 @@ def _snapshot_fault(rng: random.Random, rounds: int) -> Fault:
     kinds = (Kind.KILL, Kind.KILL_ALL, Kind.MACHINE, Kind.LOSE_VOLUME, Kind.DRIVER)
     step = rng.choice(list(SnapshotStep))
     return Fault(rng.choice(kinds), step.name, rng.randint(1, rounds))
+
+
+def _savepoint_fault(rng: random.Random, partitions: int) -> Fault:
+    step = rng.choice(list(SavepointStep))
+    return Fault(rng.choice(_AT_STEPS), step.name, rng.randint(1, 2 * partitions))
 
 
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:

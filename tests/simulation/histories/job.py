@@ -16,10 +16,11 @@ from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.ingest import planner
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.queries import feeds, shuffled_batch
+from holdfast.runtime.queries import feeds, shuffled_batch, stores
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.savepoints.bringing_in import begin_with_savepoint
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
 from holdfast.types.ids import OffsetRange, Place
@@ -58,7 +59,8 @@ def install_streams(patch: Any, cut: Cut) -> None:
 
     patch.setattr(feeds, "Planner", Cutting)
     patch.setattr(feeds, "Stream", _ByHand)
-    patch.setattr(shuffled_batch, "AT_ONCE", 1)
+    for module in (shuffled_batch, stores):
+        patch.setattr(module, "AT_ONCE", 1)
 
 
 def _nearer(target: Mapping[Place, int], limits: Mapping[Place, int]) -> dict[Place, int]:
@@ -109,7 +111,7 @@ class Job:
         self, settings: Settings, query: Query, admin: FakeAdmin, clock: VirtualTime,
         cutting: Cutting | None = None,
     ) -> None:  # fmt: skip
-        self._clock = clock
+        self.clock = clock
         context, any_admin = cast("Any", FakeContext()), cast("Any", admin)
         services = Services(
             context=context,
@@ -121,8 +123,13 @@ class Job:
             health=Health((query.id,), 300.0, clock.monotonic),
             cutting=cutting or Cutting(any_admin, settings, [query]),
         )
+        self.services = services
         self.cluster = services.cluster
         self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
+        try:
+            begin_with_savepoint(any_admin, settings, [self.run])
+        except JobAborted as aborted:
+            raise aborted.cause from aborted
         self._prepared = False
         self._failures = 0
 
@@ -148,7 +155,7 @@ class Job:
             if self._failures > _ATTEMPTS:
                 raise
             self._prepared = False
-            self._clock.sleep(_PAUSE_S)
+            self.clock.sleep(_PAUSE_S)
             return True
         self._failures = 0
         return more

@@ -75,6 +75,8 @@ def store_faults(
     tasks = _owners(executors)
     if sorted(tasks) != list(range(partitions)):
         return f"open state partitions: {sorted(tasks)} of {partitions}"
+    if _changelog(query) not in kafka.topics:
+        return "the job has no changelog"
     ends = [kafka.log(_changelog(query), p).stable_end for p in range(partitions)]
     wrong = [_wrong(kafka, query, tasks[p], p, ends[p]) for p in range(partitions)]
     return "; ".join(filter(None, wrong))
@@ -124,7 +126,7 @@ def opened_wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int
     that it saw there the changelog no longer tells what it was before.  Such a task cannot commit.
     """
     producer, at = task._opened()[0], task.position
-    cleaned = kafka.log(_changelog(query), partition).cleaned
+    cleaned = kafka.log(task._plan.changelog, partition).cleaned
     fenced = kafka.fenced(producer.transactional_id, producer._epoch)  # type: ignore[attr-defined]
     untold = {key for key, newest in cleaned.items() if newest >= at} if fenced else set()
     return _wrong(kafka, query, task, partition, at, untold)
@@ -138,7 +140,7 @@ def _wrong(
     kafka: FakeKafka, query: Query, task: StateTask, partition: int, upto: int,
     untold: Collection[bytes] = frozenset(),
 ) -> str:  # fmt: skip
-    log = kafka.log(_changelog(query), partition)
+    log = kafka.log(task._plan.changelog, partition)
     last = {e.key: e.value for e in log.visible(log.start, upto, 1 << 30)}
     marker = last.pop(MARKER_KEY, None)
     want = {k: v for k, v in last.items() if k and k not in untold and v is not None}

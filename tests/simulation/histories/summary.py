@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.types.steps import SnapshotStep, Step
+from holdfast.types.steps import SavepointStep, SnapshotStep, Step
 from tests.simulation.histories.world import Outcome
 
 __all__ = ["SUMMARY", "Tally", "show"]
@@ -47,7 +47,7 @@ class Tally:
             found[what] += times
         return found
 
-    def reached(self, step: SnapshotStep) -> int:
+    def reached(self, step: SnapshotStep | SavepointStep) -> int:
         """How often it was."""
         return self._visits[step.name]
 
@@ -68,7 +68,9 @@ class Tally:
     def of_family(self, name: str) -> str:
         """The line of a family's histories."""
         hits = {what: n for (at, what), n in sorted(self._hits.items()) if at == "round" and n}
-        snapshots = {s.name: self.reached(s) for s in SnapshotStep if self.reached(s)}
+        snapshots = {
+            s.name: self.reached(s) for s in (*SnapshotStep, *SavepointStep) if self.reached(s)
+        }
         told = (*hits.items(), *sorted(self.turns.items()), *snapshots.items())
         moves = ", ".join(f"{what} {n}" for what, n in told)
         return (

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from holdfast.config.settings import Settings, SnapshotSettings
-from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.errors import HoldfastError, Retriable
 from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.runtime.placement import Placement
-from holdfast.state.snapshots import archive
+from holdfast.state.snapshots import archive, savepoints
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ids import Place
 from holdfast.types.steps import AnyStep, Step
@@ -42,6 +42,7 @@ from tests.simulation.histories.faults import (
 from tests.simulation.histories.job import Job, install_streams, settings_of
 from tests.simulation.histories.judge import judged, opened_wrong, store_faults
 from tests.simulation.histories.moves import STOPPING, Moves
+from tests.simulation.histories.new_job import NewJob
 from tests.simulation.jobs import statements
 
 __all__ = [
@@ -173,11 +174,16 @@ class World:
         if self._standbys:
             self._settings = _with_standbys(self._settings, rng)
         self._place: SnapshotPlace | None = None
-        if self._family.snapshots:
+        if self._family.snapshots or self._family.savepoints:
             self._place = SnapshotPlace(self._clock, random.Random(f"place {history.seed}"))
             self._settings = _with_snapshots(self._settings, self._place, rng)
             self._disk.scratch = self._place.root
-            patch.setattr(archive, "opened", self._place.opened)
+            for module in (archive, savepoints):
+                patch.setattr(module, "opened", self._place.opened)
+        self._new_job: NewJob | None = None
+        if self._family.savepoints:
+            self._new_job = NewJob(self._settings, rng.randint(1, history.rounds - 1))
+            self._settings = self._new_job.former(rng.randint(1, 6))
         self._admin = clients(self._kafka).admin({})
         self._wrong: list[str] = []
         self._round = 0
@@ -198,7 +204,7 @@ class World:
             self._history.executors, self._clock, rng, self._kafka, self._disk, self._injector,
             first_volume,
         )  # fmt: skip
-        threads = self._family.standbys or self._family.snapshots
+        threads = self._family.standbys or self._family.snapshots or self._family.savepoints
         made.follows = rng.choice(_FOLLOWS) if threads else 0.0
         return made
 
@@ -306,6 +312,10 @@ class World:
         job = self._last_job = self._started()
         job.advance()
         while self._round < self._history.rounds:
+            if self._new_job is not None and self._new_job.is_due(self._round):
+                self._settings = self._new_job.goes_on_from(job, self._topology)
+                self._spark.kill_all()
+                raise DriverDied
             self._round += 1
             self._next_round()
             job.advance()
@@ -314,7 +324,7 @@ class World:
         for _ in range(_DRIVERS):
             try:
                 job = Job(self._settings, self._query, self._admin, self._clock)
-            except KafkaUnavailable:  # a driver that cannot make its topics is started again
+            except Retriable:  # a driver that cannot make its topics is started again
                 self._clock.sleep(5.0)
             else:
                 if self._standbys:

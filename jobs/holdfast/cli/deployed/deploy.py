@@ -36,6 +36,11 @@ __all__ = ["command", "deploy_local"]
 @sql_options
 @target_option
 @job_options
+@click.option(
+    "--from-savepoint",
+    metavar="APPLICATION/NAME",
+    help="Begin with a savepoint of another job.  The same as --set savepoint.from=…",
+)
 @click.option("--executors", type=click.IntRange(min=1), help="The same as --set executors=N.")
 @click.option(
     "--servers",
@@ -74,6 +79,7 @@ def command(
     config: Path | None,
     overrides: tuple[str, ...],
     home: str | None,
+    from_savepoint: str | None,
     executors: int | None,
     servers: int,
     namespace: str,
@@ -90,6 +96,8 @@ def command(
     previous revision runs again. With --target local a supervisor keeps the job running on this
     machine; with --target kubernetes it is a Helm release.
     """
+    if from_savepoint is not None:
+        overrides = (*overrides, f"savepoint.from={from_savepoint}")
     if executors is not None:
         overrides = (*overrides, f"executors={executors}")
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
@@ -136,6 +144,7 @@ def deploy_local(
         folder=str(Path.cwd()),
         state_dir=str(Path(settings.state.dir or Path(settings.home, "state")).absolute()),
         servers=servers,
+        snapshot_uri=settings.snapshots.uri,
     )
     return deployment.deploy(files, timeout_s, tell, wait=wait)
 

@@ -11,14 +11,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.config.settings import Settings
-from holdfast.deploy.checks.markers import last_markers
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
+from holdfast.runtime.savepoints.bringing_in import savepoint_to_bring_in
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.markers import last_markers
 from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
 from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
@@ -94,6 +95,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         plans[query.id] = plan_topics(admin, settings, query, made)
         made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
         warn_dated_ahead(admin, query, settings.bootstrap_servers)
+    savepoint_to_bring_in(admin, settings, topology.queries)
     found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
     return Preflight(settings.application_id, found, topics)

@@ -9,13 +9,13 @@ from typing import Any
 
 from holdfast.client import Client
 from holdfast.config.settings import Settings
-from holdfast.deploy.checks.markers import last_markers
 from holdfast.deploy.checks.served import Newest, read_back
 from holdfast.errors import HoldfastError, Refused, TopicMissing
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.markers import last_markers
 from holdfast.state.topics.progress_counts import (
     Counted,
     ProgressCounts,

@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 from holdfast.state.files import read_json, write_json
 
-__all__ = ["JobFiles", "Outcome", "Revisions", "state_dir_of"]
+__all__ = ["JobFiles", "Outcome", "Revisions", "snapshot_uri_of", "state_dir_of"]
 
 _VERSION = 1
 
@@ -34,6 +34,7 @@ class JobFiles:
         folder: the folder of the command; relative paths in properties start there.
         state_dir: the folder of the job's stores.
         servers: number of query servers beside it.
+        snapshot_uri: the job's `snapshot.uri`; empty also in revisions of earlier versions.
     """
 
     application_id: str
@@ -43,6 +44,7 @@ class JobFiles:
     folder: str
     state_dir: str
     servers: int = 0
+    snapshot_uri: str = ""
 
 
 @dataclass(frozen=True)
@@ -152,3 +154,9 @@ def state_dir_of(home: Path, name: str) -> Path:
             action="deploy it first (`holdfast deploy`); --home names another folder",
         )
     return Path(revisions.files(revisions.current).state_dir)
+
+
+def snapshot_uri_of(home: Path, name: str) -> str:
+    """The `snapshot.uri` of the deployment `name`; empty if it has none, or is not deployed."""
+    revisions = Revisions(home / "deploy" / name)
+    return revisions.files(revisions.current).snapshot_uri if revisions.current else ""

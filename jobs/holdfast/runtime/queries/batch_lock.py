@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = ["Turn"]
 
 _BEAT_S = 0.5
+_BARRED_S = 0.02
 
 
 class Turn:
@@ -21,10 +23,14 @@ class Turn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._barred: set[str] = set()
 
     @contextmanager
     def take(
-        self, beat: Callable[[], None], unwanted: Callable[[], bool] = lambda: False
+        self,
+        beat: Callable[[], None],
+        unwanted: Callable[[], bool] = lambda: False,
+        query_id: str = "",
     ) -> Iterator[bool]:
         """Waits for the lock; False if the job stops, or `unwanted` becomes true, meanwhile.
 
@@ -33,8 +39,9 @@ class Turn:
 
         Args:
             beat: called repeatedly while another batch holds the lock, and once it is taken.
+            query_id: whose batch it is; it waits while the query is barred.
         """
-        while not self._lock.acquire(timeout=_BEAT_S):
+        while not self._taken(query_id):
             if self._stopping.is_set() or unwanted():
                 yield False
                 return
@@ -44,6 +51,32 @@ class Turn:
             yield not self._stopping.is_set()
         finally:
             self._lock.release()
+
+    def _taken(self, query_id: str) -> bool:
+        if query_id in self._barred:
+            time.sleep(_BARRED_S)
+            return False
+        if not self._lock.acquire(timeout=_BEAT_S):
+            return False
+        if query_id in self._barred:
+            self._lock.release()
+            return False
+        return True
+
+    @contextmanager
+    def barred(self, query_id: str, wait_s: float) -> Iterator[bool]:
+        """Lets no batch of a query begin; waits at most `wait_s` seconds for the current one.
+
+        False: it has not ended.
+        """
+        self._barred.add(query_id)
+        try:
+            ended = self._lock.acquire(timeout=wait_s)
+            if ended:
+                self._lock.release()
+            yield ended
+        finally:
+            self._barred.discard(query_id)
 
     @contextmanager
     def last(self, wait_s: float) -> Iterator[None]:

@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from holdfast.errors import ChangelogLost, HoldfastError, PlanAgain
@@ -22,15 +23,32 @@ from holdfast.runtime.queries.start import SourceState, StartPoint
 from holdfast.runtime.queries.streams import Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.state.topics.sink_owners import claims_sink
+from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.tasks.savepoints import Attempt
 from holdfast.types.ids import OffsetRange, Place, consumer_group
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query
 
-__all__ = ["QueryRun"]
+__all__ = ["Frozen", "QueryRun"]
 
 _LOG = logging.getLogger(__name__)
 _PLAN_AGAIN_S = 1.0
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The commits of a query, between two batches.
+
+    Attributes:
+        source: the offsets, as an empty range; None: nothing is committed.
+        stores: the reports of its state partitions, in order; none without state.
+        facts: `statement_facts` of the statement.
+    """
+
+    source: OffsetRange | None = None
+    stores: tuple[TaskReport, ...] = ()
+    facts: str = ""
 
 
 class QueryRun(ABC):
@@ -98,7 +116,7 @@ class QueryRun(ABC):
             PlanAgain: the markers kept changing for `retry.timeout.ms`.
             ChangelogLost: commit markers are gone.
         """
-        self._claim_sink()
+        self.claim_sink()
         deadline = time.monotonic() + self._settings.retry_timeout_ms / 1000
         seen = ""
         while True:
@@ -141,7 +159,12 @@ class QueryRun(ABC):
             )  # fmt: skip
             self._show(start.offsets)  # or else the markers would seem to be behind the group
 
-    def _claim_sink(self) -> None:
+    def claim_sink(self) -> None:
+        """Makes this query the only writer of its sink.
+
+        Raises:
+            SinkOwned: another query writes it.
+        """
         owners, settings = self._services.owners, self._services.settings
         if owners is not None and claims_sink(self.query):
             owners.claim(self.query, self._topics.sink.topic_id, settings.application_id)
@@ -218,12 +241,32 @@ class QueryRun(ABC):
         services = self._services
         began = time.perf_counter()
         beat = partial(services.health.beat, self.query.id)
-        with services.turn.take(beat, unwanted) as ours, self._in_hand:
+        with services.turn.take(beat, unwanted, self.query.id) as ours, self._in_hand:
             if not ours or unwanted():
                 return
             reports = work(batch)
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
+
+    # -- savepoints --------------------------------------------------------------------------
+
+    @abstractmethod
+    def freeze(self, attempt: Attempt) -> Frozen | None:
+        """Has executors copy the stores for a savepoint, and finds what is committed.
+
+        No batch of the query may run meanwhile.  None: its state partitions are not level, because
+        another driver commits, or has left them apart.
+        """
+
+    @abstractmethod
+    def bring_in(self, origin: Origin) -> None:
+        """Makes the state and the offsets of a savepoint those that the query has committed.
+
+        Where something is committed already, it does nothing.
+
+        Raises:
+            HoldfastError: see `tasks.bringing_in.bring_in`.
+        """
 
     @abstractmethod
     def _marked_by(self, source: OffsetRange) -> set[Place]:

@@ -18,7 +18,7 @@ from pyspark.core.rdd import RDD
 from holdfast.ingest.reading import read_packed
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import batch_job, stage
-from holdfast.runtime.jvm.spark_internals import located, on_owners, on_state_workers, shuffled
+from holdfast.runtime.jvm.spark_internals import located, on_owners, shuffled
 from holdfast.runtime.queries.feeds import Read
 from holdfast.runtime.queries.retrying import Homes, stores_done
 from holdfast.runtime.queries.workers import (
@@ -31,41 +31,12 @@ from holdfast.runtime.queries.workers import (
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
-from holdfast.tasks.worker import Answer, open_partition, process_partition
+from holdfast.tasks.worker import Answer, process_partition
 
-__all__ = ["open_stores", "run_shuffled"]
+__all__ = ["run_shuffled"]
 
 # Fewer large payloads (bytes) in parallel: all that have begun are in memory.
 _LARGE, _LARGE_AT_ONCE = 4 << 20, 2
-
-
-def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
-    """Step 0 on every state partition: fence, restore, and read the commit markers."""
-
-    def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
-        groups = by_location(pending, where)
-        stage(context, f"open the stores of {plan.query.id}")
-        rdd = located(context, [location for location, _ in groups])
-        work = partial(_open_elements, plan=plan, groups=[v for _, v in groups])
-        return on_state_workers(rdd, work, range(len(groups)))
-
-    return stores_done(plan, cluster, attempt)
-
-
-def _open_elements(
-    _index: int,
-    elements: Iterable[int],
-    *,
-    plan: QueryPlan,
-    groups: Sequence[Mapping[int, Assigned]],
-) -> Iterator[Answer]:
-    for task in elements:
-        volumes = groups[task]
-        yield from side_by_side(partial(_open, plan, volumes), volumes, AT_ONCE)
-
-
-def _open(plan: QueryPlan, assigned: Mapping[int, Assigned], partition: int) -> Answer:
-    return open_partition(plan, partition, assigned[partition])
 
 
 def run_shuffled(

@@ -7,13 +7,16 @@ import logging
 from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
 from holdfast.runtime.queries.levelling import pieces
-from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.query_run import Frozen, QueryRun
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.queries.shuffled_batch import open_stores, run_shuffled
+from holdfast.runtime.queries.shuffled_batch import run_shuffled
 from holdfast.runtime.queries.start import Level, StartPoint, start_point
+from holdfast.runtime.queries.stores import bring_in_stores, copy_stores, open_stores
 from holdfast.runtime.topics import QueryTopics
+from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
-from holdfast.types.ids import OffsetRange, Place
+from holdfast.tasks.savepoints import Attempt
+from holdfast.types.ids import OffsetRange, Place, stands_at
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query
 
@@ -75,6 +78,22 @@ class StatefulQuery(QueryRun):
         for level in start.levels:
             self._level(level, start.batch_id - 1)
         return start
+
+    def freeze(self, attempt: Attempt) -> Frozen | None:
+        plan, services = self._plan, self._services
+        reports = copy_stores(plan, services.cluster, services.context, attempt)
+        markers = [r.marker for r in reports if r.marker is not None]
+        if not markers:
+            return Frozen()
+        ends = markers[0].source.ends()
+        if len(markers) < len(reports) or any(m.source.ends() != ends for m in markers):
+            return None
+        return Frozen(stands_at(markers[0].source), tuple(reports), markers[0].facts)
+
+    def bring_in(self, origin: Origin) -> None:
+        if origin.stores:
+            services = self._services
+            bring_in_stores(self._plan, origin, services.cluster, services.context)
 
     def _level(self, level: Level, batch_id: int) -> None:
         """Brings some state partitions level with the furthest one."""

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
-from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.query_run import Frozen, QueryRun
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.start import SourceState, StartPoint, stream_start
 from holdfast.runtime.queries.unshuffled_batch import run_unshuffled
 from holdfast.runtime.topics import QueryTopics
-from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
+from holdfast.state.topics.source_progress import (
+    Of,
+    SourceProgress,
+    home_partition,
+    progress_of,
+)
+from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
+from holdfast.tasks.savepoints import Attempt
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, stream_transactional_id
+from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Query
 
 __all__ = ["StatelessQuery"]
@@ -57,21 +66,65 @@ class StatelessQuery(QueryRun):
         self._know(sources, start)
         return start
 
+    def freeze(self, attempt: Attempt) -> Frozen | None:
+        """Nothing is copied: the offsets are all there is."""
+        topic, found = self.query.source.topic, None
+        ends: dict[int, int] = {}
+        for partition in self._services.admin.bounds(topic):
+            marker = self._marker_of(partition)
+            if marker is not None:
+                ends[partition], found = marker.offset, marker
+        if found is None:
+            return Frozen()
+        return Frozen(OffsetRange.of(topic, ends, ends, found.topic_id), facts=found.facts)
+
+    def bring_in(self, origin: Origin) -> None:
+        for (topic, partition), offset in origin.source.ends().items():
+            with closing(self._producer(topic, partition)) as producer:
+                if self._marker_of(partition) is None:
+                    self._bring_in(producer, topic, partition, offset, origin)
+
+    def _bring_in(
+        self,
+        producer: TransactionalProducer,
+        topic: str,
+        partition: int,
+        offset: int,
+        origin: Origin,
+    ) -> None:
+        plan = self._plan
+        marker = SourceProgress(
+            topic,
+            partition,
+            offset,
+            facts=statement_facts(self.query),
+            topic_id=origin.source.ids.get(topic, ""),
+        )
+        home = home_partition(partition, plan.progress_partitions)
+        producer.begin()
+        producer.send_marker(plan.progress, home, Of.RECORDS.key(partition), marker.to_bytes())
+        producer.commit()
+
     def _last_marker(self, topic: str, partition: int) -> SourceProgress | None:
-        plan, settings = self._plan, self._settings
+        self._producer(topic, partition).close()
+        marker = self._marker_of(partition)
+        check_progress(marker, self.query)
+        return marker
+
+    def _producer(self, topic: str, partition: int) -> TransactionalProducer:
+        """Fences executors of a driver that died, so that the marker read next is final."""
+        settings = self._settings
         producer = TransactionalProducer(
             settings.client(),
             stream_transactional_id(settings.application_id, self.query.id, topic, partition),
             settings.transaction_timeout_ms,
         )
-        # Fences executors of a driver that died, so that the marker read next is final.
         producer.init()
-        producer.close()
-        marker = progress_of(
-            settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, partition
-        )
-        check_progress(marker, self.query)
-        return marker
+        return producer
+
+    def _marker_of(self, partition: int) -> SourceProgress | None:
+        plan, client = self._plan, self._settings.client()
+        return progress_of(client, plan.progress, plan.progress_partitions, Of.RECORDS, partition)
 
     def _know(self, sources: SourceState, start: StartPoint) -> None:
         topic_id = sources.ids.get(self.query.source.topic, "")

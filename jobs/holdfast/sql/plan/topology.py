@@ -111,6 +111,7 @@ class _Planner:
             properties=tuple(self._properties.items()),
             insertions=tuple(self._insertions),
             expectations=tuple(self._expectations),
+            text=self._script.text,
         )
 
     def _add(self, statement: Statement) -> None:

@@ -35,7 +35,7 @@ from holdfast.state.snapshots.places import needs_folders, opened, unavailable
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-__all__ = ["Archive"]
+__all__ = ["Archive", "archived_partitions"]
 
 _LOG = logging.getLogger(__name__)
 _PIECE = 4 << 20  # bytes read or written at once
@@ -87,7 +87,20 @@ class Archive:
 
         Leaves out those whose manifests cannot be read, and says so in the log.
         """
-        for listed in _of_topic(self._manifests(), topic_id):
+        yield from self._readable(_of_topic(self._manifests(), topic_id))
+
+    def newest(self) -> Manifest | None:
+        """The last snapshot that was taken, for readers who do not know the changelog topic.
+
+        Leaves out those whose manifests cannot be read, as `snapshots` does.
+        """
+        everything = self._manifests()
+        topics = {one.topic_id for one in everything}
+        furthest = (next(self._readable(_of_topic(everything, t)), None) for t in topics)
+        return max((m for m in furthest if m), key=lambda m: m.taken_ms, default=None)
+
+    def _readable(self, manifests: Sequence[_Listed]) -> Iterator[Manifest]:
+        for listed in manifests:
             try:
                 yield self._manifest(listed)
             except SnapshotDamaged as error:
@@ -256,6 +269,21 @@ class Archive:
         with unavailable(path):
             found = self._system.get_file_info(FileSelector(path, allow_not_found=True))
         return [info for info in found if info.is_file]
+
+
+def archived_partitions(uri: str, application_id: str, query_id: str) -> list[int]:
+    """The state partitions of a query that have a folder in the archive, sorted.
+
+    Raises:
+        SnapshotsUnavailable: the place does not answer.
+    """
+    from pyarrow.fs import FileSelector
+
+    path = f"{opened(uri)[1]}/{application_id}/{query_id}"
+    with unavailable(path):
+        found = opened(uri)[0].get_file_info(FileSelector(path, allow_not_found=True))
+    names = (info.base_name for info in found if not info.is_file)
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def _of_topic(listed: Sequence[_Listed], topic_id: str) -> list[_Listed]:

@@ -2,8 +2,10 @@
 
 One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSON values:
 
-    key = order:<query id>    the desired state of the query; written by commands and servers
-    key = state:<query id>    the actual state of the query; written by the driver
+    key = order:<query id>            the desired state of the query; from commands and servers
+    key = state:<query id>            the actual state of the query; from the driver
+    key = savepoint-order:<name>      a savepoint that the job shall make; from commands
+    key = savepoint-state:<name>      what became of it; from the driver
 
 A query without an order runs.  A driver reads the topic before it starts a query and follows it
 from then on, so an order outlives every process, and reaches a driver wherever it runs.
@@ -29,7 +31,15 @@ from holdfast.types.ids import orders_topic
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
 
-__all__ = ["Order", "OrderBook", "Told", "jobs_with_orders", "statement_digest"]
+__all__ = [
+    "Order",
+    "OrderBook",
+    "SavepointOrder",
+    "SavepointTold",
+    "Told",
+    "jobs_with_orders",
+    "statement_digest",
+]
 
 _CONFIG = {
     "cleanup.policy": "compact",
@@ -37,6 +47,7 @@ _CONFIG = {
 }
 _TIMEOUT_S = 30.0
 _ORDER, _STATE = "order:", "state:"
+_SAVEPOINT_ORDER, _SAVEPOINT_STATE = "savepoint-order:", "savepoint-state:"
 _T = TypeVar("_T")
 
 
@@ -80,7 +91,39 @@ class Told:
     batch_id: int = -1
 
 
+@dataclass(frozen=True)
+class SavepointOrder:
+    """An order to make a savepoint.
+
+    Attributes:
+        token: unique to this order; the driver's answer has it.
+        until_ms: nobody waits for it any more, in wall-clock ms; a driver that sees the order later
+            does not obey it.
+    """
+
+    until_ms: int
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True)
+class SavepointTold:
+    """The driver's answer to an order to make a savepoint.
+
+    Attributes:
+        token: of the order.
+        doing: what it is doing now, in words; empty: it is done, or has failed.
+        fact, cause, action: why it failed; empty: it did not.
+    """
+
+    token: str
+    doing: str = ""
+    fact: str = ""
+    cause: str = ""
+    action: str = ""
+
+
 _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
+_SAVEPOINT_ORDERS, _SAVEPOINTS_TOLD = TypeAdapter(SavepointOrder), TypeAdapter(SavepointTold)
 
 
 def statement_digest(query: Query) -> str:
@@ -121,6 +164,8 @@ class OrderBook:
         self.topic = orders_topic(application_id)
         self.orders: dict[str, Order] = {}  # by query id
         self.told: dict[str, Told] = {}  # by query id
+        self.savepoint_orders: dict[str, SavepointOrder] = {}  # by name
+        self.savepoints_told: dict[str, SavepointTold] = {}  # by name
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._replicas = replicas
@@ -162,9 +207,35 @@ class OrderBook:
         }
         self._send(values | {f"{_STATE}{i}": None for i in gone})
 
+    def order_savepoint(self, name: str, order: SavepointOrder) -> None:
+        """Orders a savepoint of this name.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        self._send({f"{_SAVEPOINT_ORDER}{name}": _SAVEPOINT_ORDERS.dump_json(order)})
+
+    def tell_savepoint(self, name: str, told: SavepointTold) -> None:
+        """Writes what became of an ordered savepoint.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        self._send({f"{_SAVEPOINT_STATE}{name}": _SAVEPOINTS_TOLD.dump_json(told)})
+
+    def forget_savepoint(self, name: str) -> None:
+        """Removes the order of a savepoint, and what was told of it.
+
+        Raises:
+            KafkaUnavailable, Refused: some may have been removed.
+        """
+        self._send({f"{_SAVEPOINT_ORDER}{name}": None, f"{_SAVEPOINT_STATE}{name}": None})
+
     def _forget(self) -> None:
         self.orders.clear()
         self.told.clear()
+        self.savepoint_orders.clear()
+        self.savepoints_told.clear()
         self._position = 0
 
     def _read(self, end: int) -> None:
@@ -184,11 +255,15 @@ class OrderBook:
 
     def _take(self, key: str, value: bytes | None) -> None:
         """Takes over a record; ignores one that it cannot read, as of a later version."""
-        query_id = key.partition(":")[2]
+        name = key.partition(":")[2]
         if key.startswith(_ORDER):
-            _put(self.orders, query_id, _parsed(_ORDERS, value))
+            _put(self.orders, name, _parsed(_ORDERS, value))
         elif key.startswith(_STATE):
-            _put(self.told, query_id, _parsed(_TOLD, value))
+            _put(self.told, name, _parsed(_TOLD, value))
+        elif key.startswith(_SAVEPOINT_ORDER):
+            _put(self.savepoint_orders, name, _parsed(_SAVEPOINT_ORDERS, value))
+        elif key.startswith(_SAVEPOINT_STATE):
+            _put(self.savepoints_told, name, _parsed(_SAVEPOINTS_TOLD, value))
 
     def _send(self, values: Mapping[str, bytes | None]) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)

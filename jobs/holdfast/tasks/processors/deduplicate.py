@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 import pyarrow as pa
 
 from holdfast.state.times import SIGN
-from holdfast.tasks.evaluate.keys import measured
+from holdfast.tasks.evaluate.keys import measured, unmeasured
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView, TimedProcessor, Watermark
 from holdfast.tasks.processors.pairs import key_arrays
@@ -26,11 +26,16 @@ from holdfast.tasks.processors.records import (
 )
 from holdfast.types.topology import DeduplicateStep, Query
 
-__all__ = ["DeduplicateProcessor"]
+__all__ = ["DeduplicateProcessor", "home_of"]
 
 _ORDERED = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 _PASSED = b"\x01"
+
+
+def home_of(state_key: bytes) -> bytes:
+    """The key of an emitted record, from its state key."""
+    return unmeasured(state_key[: -(_ORDERED.size + _TIME.size)])
 
 
 class DeduplicateProcessor(RowProcessor, TimedProcessor):

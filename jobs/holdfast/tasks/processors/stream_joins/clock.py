@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,10 @@ from holdfast.state.segments import FOREVER_MS
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.records import Overlay
 
-__all__ = ["FOREVER", "Clock"]
+__all__ = ["CLOCK", "FOREVER", "Clock", "merged_clocks"]
 
 FOREVER = FOREVER_MS.to_bytes(8, "big")  # as a state key's time: never too old
-_KEY = b"T" + FOREVER
+CLOCK = b"T" + FOREVER  # the state key, in each state partition
 _LAYOUT = struct.Struct("<qqqq")
 
 
@@ -23,7 +24,7 @@ class Clock:
 
     def __init__(self, state: Overlay) -> None:
         self._state = state
-        stored = state.get(_KEY)
+        stored = state.get(CLOCK)
         times = (NO_TIME, NO_TIME, NO_TIME, 0) if stored is None else _LAYOUT.unpack(stored)
         self.newest: int = times[0]
         self._sides: list[int] = [times[1], times[2]]
@@ -49,4 +50,9 @@ class Clock:
 
     def store(self) -> None:
         """Stores the clock for the next batch."""
-        self._state.put(_KEY, _LAYOUT.pack(self.newest, *self._sides, self._next))
+        self._state.put(CLOCK, _LAYOUT.pack(self.newest, *self._sides, self._next))
+
+
+def merged_clocks(rows: Sequence[bytes]) -> bytes:
+    """The clock of a state partition that continues with keys of all these."""
+    return _LAYOUT.pack(*map(max, zip(*map(_LAYOUT.unpack, rows), strict=True)))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.state.times import SIGN
-from holdfast.tasks.evaluate.keys import measured_all
+from holdfast.tasks.evaluate.keys import measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
 from holdfast.types.byte_columns import Parts, fixed, joined
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
@@ -27,6 +27,7 @@ from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
 __all__ = [
     "Reach",
     "expired_rows",
+    "key_of",
     "ordered",
     "places_of",
     "ranges_of",
@@ -89,6 +90,11 @@ def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     tails = np.frombuffer(b"".join([key[-_TAIL_BYTES:] for key in state_keys]), _TAIL)
     times = (tails["time"].astype(np.uint64) ^ np.uint64(SIGN)).astype(np.int64)
     return times, tails["number"].astype(np.int64)
+
+
+def key_of(state_key: bytes) -> bytes:
+    """The key of a row, from its state key."""
+    return unmeasured(state_key[len(_SIDES[0]) : -_TAIL_BYTES])
 
 
 def expired_rows(store: StoreView, side: int, last: int, limit: int) -> list[bytes]:

@@ -9,19 +9,26 @@ import pyarrow as pa
 
 from holdfast.state.times import SIGN
 from holdfast.tasks.processors.base import StoreView
-from holdfast.tasks.processors.stream_joins.clock import FOREVER
+from holdfast.tasks.processors.stream_joins.clock import CLOCK, FOREVER
 from holdfast.tasks.processors.stream_joins.meetings import Arrived, Rows, Stored
-from holdfast.tasks.processors.stream_joins.rows import ordered, reach_of
+from holdfast.tasks.processors.stream_joins.rows import key_of, ordered, reach_of
 from holdfast.types.byte_columns import fixed, joined
 from holdfast.types.topology import JoinKind, JoinStep
 
-__all__ = ["NEVER", "Alone", "Settled", "Waiting"]
+__all__ = ["NEVER", "Alone", "Settled", "Waiting", "home_of"]
 
 NEVER = (1 << 63) - 1
 _ORPHAN = b"O"
 _HEAD = [("time", ">u8"), ("rank", "u1")]
 _HEAD_BYTES = 9
 _KEY = slice(1 + _HEAD_BYTES, -16)  # behind it: number, no time
+
+
+def home_of(state_key: bytes) -> bytes | None:
+    """The key of a join's row, waiting or not; None: the clock."""
+    if state_key == CLOCK:
+        return None
+    return state_key[_KEY] if state_key.startswith(_ORPHAN) else key_of(state_key)
 
 
 @dataclass(frozen=True)

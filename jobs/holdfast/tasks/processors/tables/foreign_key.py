@@ -26,7 +26,7 @@ from holdfast.tasks.processors.records import (
 from holdfast.tasks.processors.tables.subscribe import Instruction
 from holdfast.types.topology import INSTRUCTION, LEFT_KEY, VERSION, JoinKind, JoinStep, Query
 
-__all__ = ["ForeignKeyProcessor"]
+__all__ = ["ForeignKeyProcessor", "home_of"]
 
 _RIGHT, _LEFT = b"R", b"S"
 
@@ -132,6 +132,14 @@ class _Pointing:
         else:
             self._rows[key][left_key] = row
         self._state.put(_prefix(key) + left_key, row)
+
+
+def home_of(state_key: bytes) -> bytes:
+    """The foreign key of a row, from its state key: the right row's own, or where a left points."""
+    if state_key.startswith(_RIGHT):
+        return state_key[len(_RIGHT) :]
+    start = len(_prefix(b""))
+    return state_key[start : start + int.from_bytes(state_key[len(_LEFT) : start], "big")]
 
 
 def _prefix(key: bytes) -> bytes:

@@ -8,7 +8,7 @@ of its earlier records.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -34,10 +34,20 @@ from holdfast.types.topology import (
     SubscribeStep,
 )
 
-__all__ = ["Instruction", "SubscribeProcessor"]
+__all__ = ["Instruction", "SubscribeProcessor", "home_of", "merged_versions"]
 
 _ROW, _LAST = b"L", b"V"
 _VERSION = struct.Struct(">q")
+
+
+def home_of(state_key: bytes) -> bytes | None:
+    """The primary key of a left row, from its state key; None: the last version."""
+    return None if state_key == _LAST else state_key[len(_ROW) :]
+
+
+def merged_versions(rows: Sequence[bytes]) -> bytes:
+    """The last version of a state partition that continues with left rows of all these."""
+    return _VERSION.pack(max(_VERSION.unpack(row)[0] for row in rows))
 
 
 class Instruction(IntEnum):

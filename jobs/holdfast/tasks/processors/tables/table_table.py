@@ -18,10 +18,15 @@ from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
 from holdfast.types.topology import Emit, JoinKind, JoinStep, Query
 
-__all__ = ["TableTableProcessor"]
+__all__ = ["TableTableProcessor", "home_of"]
 
 _PREFIX = (b"L", b"R")
 _Rows = tuple[bytes | None, bytes | None]
+
+
+def home_of(state_key: bytes) -> bytes:
+    """The key of either table's row, from its state key."""
+    return state_key[len(_PREFIX[0]) :]
 
 
 class TableTableProcessor(RowProcessor):

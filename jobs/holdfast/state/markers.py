@@ -1,17 +1,25 @@
-"""The last commit marker of each state partition, read from the end of its changelog."""
+"""The last commit markers of changelogs, read from their ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
-from holdfast.transport.reader import PartitionReader
+from holdfast.transport.reader import Chunk, PartitionReader
 
-__all__ = ["last_markers"]
+__all__ = ["LogReader", "last_marker", "last_markers"]
 
 _FIRST_LOOK = 256  # offsets; a marker is the last record of its transaction
 _AT_ONCE = 8
+
+
+class LogReader(Protocol):
+    """Reads a range of the changelog."""
+
+    def read(self, start: int, end: int, chunk_records: int = ...) -> Iterator[Chunk]:
+        """Committed records of a range, in chunks."""
 
 
 def last_markers(
@@ -31,7 +39,7 @@ def last_markers(
     def look(partition: int) -> CommitMarker | None:
         reader = PartitionReader(client, changelog, partition)
         try:
-            return _last_marker(reader)
+            return last_marker(reader, *reader.bounds())
         finally:
             reader.close()
 
@@ -39,19 +47,22 @@ def last_markers(
         return list(pool.map(look, range(partitions)))
 
 
-def _last_marker(reader: PartitionReader) -> CommitMarker | None:
-    """Searches further and further back: aborted transactions may lie behind the last marker."""
-    start, end = reader.bounds()
-    back = _FIRST_LOOK
-    while start < end:
-        found = _marker_between(reader, max(start, end - back), end)
-        if found is not None or end - back <= start:
+def last_marker(reader: LogReader, start: int, end: int) -> CommitMarker | None:
+    """The last commit marker in a range of a changelog; None: there is none.
+
+    Searches further and further back: aborted transactions may lie behind it.
+    """
+    back, before = _FIRST_LOOK, end
+    while before > start:
+        since = max(start, end - back)
+        found = _marker_between(reader, since, before)
+        if found is not None:
             return found
-        back *= 16
+        back, before = back * 16, since
     return None
 
 
-def _marker_between(reader: PartitionReader, start: int, end: int) -> CommitMarker | None:
+def _marker_between(reader: LogReader, start: int, end: int) -> CommitMarker | None:
     last: bytes | None = None
     for chunk in reader.read(start, end):
         for key, value in zip(chunk.keys, chunk.values, strict=True):

@@ -1,0 +1,126 @@
+"""Work of executors on a query's stores beside its batches: opening, copying, bringing in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from pyspark import SparkContext
+
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.jvm.descriptions import stage
+from holdfast.runtime.jvm.spark_internals import located, on_state_workers
+from holdfast.runtime.queries.retrying import Homes, stores_done, until_done
+from holdfast.runtime.queries.workers import AT_ONCE, by_location, side_by_side
+from holdfast.tasks.bringing_in import Origin, shares
+from holdfast.tasks.plan import Assigned, QueryPlan, TaskReport
+from holdfast.tasks.savepoints import Attempt, CopyTold
+from holdfast.tasks.worker import (
+    Answer,
+    bring_in_share,
+    copied_for_savepoint,
+    copy_for_savepoint,
+    open_partition,
+)
+
+__all__ = ["bring_in_stores", "copies_told", "copy_stores", "open_stores"]
+
+_LOG = logging.getLogger(__name__)
+_Work = Callable[[QueryPlan, int, Assigned], Answer]
+
+
+def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
+    """Step 0 on every state partition: fence, restore, and read the commit markers."""
+    return _on_each(plan, cluster, context, "open", open_partition)
+
+
+def copy_stores(
+    plan: QueryPlan, cluster: Cluster, context: SparkContext, attempt: Attempt
+) -> list[TaskReport]:
+    """Copies every store for a savepoint, and begins to upload the copies."""
+    return _on_each(plan, cluster, context, "copy", partial(copy_for_savepoint, attempt=attempt))
+
+
+def _on_each(
+    plan: QueryPlan, cluster: Cluster, context: SparkContext, doing: str, work: _Work
+) -> list[TaskReport]:
+    """Does something to every store where it is; see `stores_done`."""
+
+    def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
+        groups = by_location(pending, where)
+        stage(context, f"{doing} the stores of {plan.query.id}")
+        rdd = located(context, [location for location, _ in groups])
+        of_group = partial(_elements, plan=plan, groups=[v for _, v in groups], work=work)
+        return on_state_workers(rdd, of_group, range(len(groups)))
+
+    return stores_done(plan, cluster, attempt)
+
+
+def _elements(
+    _index: int,
+    elements: Iterable[int],
+    *,
+    plan: QueryPlan,
+    groups: Sequence[Mapping[int, Assigned]],
+    work: _Work,
+) -> Iterator[Answer]:
+    for task in elements:
+        volumes = groups[task]
+        yield from side_by_side(partial(_one, plan, volumes, work), volumes, AT_ONCE)
+
+
+def _one(plan: QueryPlan, assigned: Mapping[int, Assigned], work: _Work, partition: int) -> Answer:
+    return work(plan, partition, assigned[partition])
+
+
+def copies_told(cluster: Cluster, context: SparkContext, attempt: Attempt) -> list[CopyTold]:
+    """How far the executors' copies for a savepoint are."""
+    stage(context, "ask for the copies of a savepoint")
+    locations = cluster.locations()
+    ask = partial(_copied, attempt=attempt)
+    found: list[CopyTold] = on_state_workers(
+        located(context, locations), ask, range(len(locations))
+    )
+    return found
+
+
+def _copied(_index: int, elements: Iterable[int], *, attempt: Attempt) -> Iterator[CopyTold]:
+    for _ in elements:
+        yield from copied_for_savepoint(attempt)
+
+
+def bring_in_stores(
+    plan: QueryPlan, origin: Origin, cluster: Cluster, context: SparkContext
+) -> None:
+    """Writes the rows of a savepoint into the query's changelog, share by share.
+
+    Raises:
+        HoldfastError: see `tasks.bringing_in.bring_in`, or retries ran out.
+    """
+    count = len(shares(len(origin.stores), plan.state_partitions))
+
+    def attempt(pending: Sequence[int]) -> list[Answer]:
+        locations = cluster.locations()
+        places = [locations[share % len(locations)] for share in pending]
+        stage(context, f"bring in the savepoint of {plan.query.id}")
+        work = partial(_brought, plan=plan, origin=origin, numbers=tuple(pending))
+        return on_state_workers(located(context, places), work, range(len(pending)))
+
+    done = until_done(plan, cluster, range(count), attempt)
+    _LOG.info(
+        "%s: %d rows brought in from %s",
+        plan.query.id, sum(report.rows for report in done), origin.reference,
+    )  # fmt: skip
+
+
+def _brought(
+    _index: int,
+    elements: Iterable[int],
+    *,
+    plan: QueryPlan,
+    origin: Origin,
+    numbers: Sequence[int],
+) -> Iterator[Answer]:
+    for element in elements:
+        yield bring_in_share(plan, origin, numbers[element])
