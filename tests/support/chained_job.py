@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ import orjson
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from tests.support.running_job import RunningJob
+from tests.support.running_job import WAIT_S, RunningJob
 
 __all__ = ["ChainedJob", "Events"]
 
@@ -117,8 +118,23 @@ class ChainedJob(RunningJob):
         """How many records a sink has."""
         return sum(len(chunk) for chunk in self.chunks(self.sink(name)))
 
-    def check(self) -> None:
-        """Every row in its sinks is that of the whole input."""
+    def until_right(self, large: int) -> None:
+        """Waits until every row in its sinks is that of the whole input.
+
+        Args:
+            large: how many records the stream has then.
+        """
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return self._check(large)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(1)
+
+    def _check(self, large: int) -> None:
+        assert self.count("large") == large
         totals = {key.decode(): value for key, value in self.last("totals").items()}
         assert totals == self.events.totals()
         levels = self.events.levels()
