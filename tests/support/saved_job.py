@@ -42,6 +42,7 @@ from tests.support.packed import packed_tables
 __all__ = ["Event", "SavedJob"]
 
 TOPIC_ID = "4VPab5/8RoCls6+oUepmWg=="
+ATTEMPT = "attempt1"
 _SETTINGS = RocksDbSettings(memtable_bytes=64 << 10, write_buffer_bytes=1 << 20)
 
 
@@ -142,7 +143,7 @@ class SavedJob:
     def save(self, name: str, *, uncommitted: Sequence[str] = ()) -> Savepoint:
         """A savepoint; tables that are `uncommitted` have no stores in it."""
         queries = [self._saved(q, name, q.sink.name in uncommitted) for q in self.topology.queries]
-        made = Savepoint(name, self.application_id, 5_000, self.text, tuple(queries))
+        made = Savepoint(name, self.application_id, ATTEMPT, 5_000, self.text, tuple(queries))
         SavepointPlace(self.uri, self.application_id).write(made)
         return made
 
@@ -158,18 +159,20 @@ class SavedJob:
             internal=query.sink.internal,
             stateful=query.stateful,
             state_partitions=self.partitions if query.stateful else 0,
-            canonical=marker.canonical if marker is not None else "",
             facts=marker.facts if marker is not None else "",
             sources=(),
             stores=tuple(self._saved_store(query, name, p) for p in partitions),
         )
 
     def _saved_store(self, query: Query, name: str, partition: int) -> SavedStore:
-        key, root = (query.id, partition), f"{folder_of(self.application_id, name)}/{query.id}"
+        key, root = (
+            (query.id, partition),
+            f"{folder_of(self.application_id, name, ATTEMPT)}/{query.id}",
+        )
         return SavedStore(
             partition=partition,
             rows=self._stores[key].rows,
-            stream_time_ms=self._markers[key].stream_time_ms,
+            marker=self._markers[key].to_bytes().decode(),
             manifest=self._uploaded(query, partition, Archive(self.uri, f"{root}/{partition}")),
         )
 

@@ -36,7 +36,6 @@ from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.snapshots.savepoints import (
     Savepoint,
     SavepointPlace,
-    folder_of,
     split_reference,
 )
 from holdfast.state.table_store import TableStore, store_name
@@ -125,7 +124,7 @@ class SavedTable:
             closing(self._fetched(partition, Path(folder, "store"), told)) as store,
         ):
             self._check_marker(store, partition)
-            for keys, rows in _pieces(store):
+            for keys, rows in store.pieces(_ROWS, _BYTES):
                 yield from _visible(table.decode(keys, rows))
 
     def _table(self) -> ChangelogTable:
@@ -252,7 +251,7 @@ class SavedTables:
         if self.savepoint is None:
             return _newest(self.uri, self.application_id, query)
         saved = self.savepoint.query(query.id)
-        root = f"{folder_of(self.application_id, self.savepoint.name)}/{query.id}"
+        root = f"{self.savepoint.folder}/{query.id}"
         stores = sorted(saved.stores if saved else (), key=lambda store: store.partition)
         return tuple(
             SavedPartition(s.partition, f"{root}/{s.partition}", s.manifest, s.rows) for s in stores
@@ -359,19 +358,3 @@ def _visible(decoded: pa.Table) -> list[pa.RecordBatch]:
     """The rows that the table has, as at most one batch."""
     rows = decoded.filter(decoded[PRESENT]).drop_columns([PRESENT])
     return rows.combine_chunks().to_batches() if rows.num_rows else []
-
-
-def _pieces(store: TableStore) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """State keys and rows, as many as may be in memory at once."""
-    keys: list[bytes] = []
-    rows: list[bytes] = []
-    size = 0
-    for key, row in store.scan():
-        keys.append(key)
-        rows.append(row)
-        size += len(key) + len(row)
-        if len(keys) == _ROWS or size >= _BYTES:
-            yield keys, rows
-            keys, rows, size = [], [], 0
-    if keys:
-        yield keys, rows

@@ -24,7 +24,7 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.savepoints.bringing_in import begin_with_savepoint
+from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
@@ -76,25 +76,27 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
             cluster = Cluster(context, settings, state_dir)
             board.attach(cluster)
+            book = OrderBook(
+                admin, settings.client(), settings.application_id,
+                replicas=settings.state.changelog_replicas,
+            )  # fmt: skip
+            beginning = FirstStart(admin, settings, topology, book)
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
                 context, settings, admin, cluster, state_dir, board.observe, health,
                 Cutting(admin, settings, topology.queries), internal_topics=internal,
+                not_whole=internal | beginning.not_whole,
                 owners=SinkOwners(
                     admin, settings.client(), replicas=settings.state.changelog_replicas
                 ),
             )  # fmt: skip
             runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
             health.phase("beginning")
-            begin_with_savepoint(admin, settings, runs)
+            beginning.bring_in(runs)
             write_insertions(admin, settings, topology.insertions)
             watch = Watch(admin, settings, metrics, health)
-            book = OrderBook(
-                admin, settings.client(), settings.application_id,
-                replicas=settings.state.changelog_replicas,
-            )  # fmt: skip
             steering = Steering(book, topology.queries, board, health, stop)
-            savepoints = SavepointMaker(services, book, topology)
+            savepoints = SavepointMaker(services, book, topology.text)
             counts = LeftOutCounts(settings, topology.queries, board.counted)
             looks = _Looks(board, watch, steering, counts, savepoints)
             with StandbyKeeper(cluster, board.standbys_told):

@@ -316,6 +316,21 @@ class TableStore:
         for key, value in self._store.scan(_DATA + start, last, limit):
             yield key[1:], value
 
+    def pieces(self, rows: int, size: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """All state keys and rows in order, `rows` or `size` bytes at once, whichever is less."""
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        held = 0
+        for key, row in self.scan():
+            keys.append(key)
+            values.append(row)
+            held += len(key) + len(row)
+            if len(keys) == rows or held >= size:
+                yield keys, values
+                keys, values, held = [], [], 0
+        if keys:
+            yield keys, values
+
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """The result of `scan` for each range (start, end); fastest if ranges are in key order."""
         found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])

@@ -15,17 +15,19 @@ from __future__ import annotations
 import math
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+import msgpack
 import pyarrow as pa
 
-from holdfast.errors import IncompatibleStatement, StoreCorrupted
+from holdfast.errors import IncompatibleStatement, SnapshotDamaged, StoreCorrupted
 from holdfast.state import open_copy
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
+from holdfast.state.files import error_kind
 from holdfast.state.markers import last_marker
 from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.savepoints import SavedStore
@@ -43,13 +45,12 @@ from holdfast.types.ids import OffsetRange, state_transactional_id
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import JoinStep
 
-__all__ = ["BroughtIn", "Origin", "Share", "bring_in", "shares"]
+__all__ = ["Origin", "Share", "bring_in", "shares"]
 
 # Brokers allow it by default: the rows of a state partition are one transaction.
 _TRANSACTION_MS = 900_000
 _ENDED_S = 20.0
-_AT_ONCE = 8  # transactions at a time; each has a client of its own
-_PIECE = 5_000  # rows
+_ROWS, _BYTES = 5_000, 16 << 20  # of a piece, whichever is less
 
 
 @dataclass(frozen=True)
@@ -79,186 +80,177 @@ class Share:
     new: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class BroughtIn:
-    """The state partitions of a share that were brought in by this call, and their rows."""
-
-    share: Share
-    partitions: tuple[int, ...]
-    rows: int
-
-
 def shares(old: int, new: int) -> list[Share]:
     """The shares by which `old` state partitions become `new` ones."""
     count = math.gcd(old, new)
     return [Share(tuple(range(k, old, count)), tuple(range(k, new, count))) for k in range(count)]
 
 
-def bring_in(plan: QueryPlan, origin: Origin, share: Share, volume: Volume) -> BroughtIn:
+def bring_in(plan: QueryPlan, origin: Origin, share: Share, volume: Volume) -> int:
     """Writes a share's rows into the changelog, for state partitions without a commit marker.
 
+    The rows are put into a file per state partition first, so that the time of a transaction only
+    depends on its own rows.
+
+    Returns:
+        The number of rows written by this call.
+
     Raises:
-        SnapshotDamaged: a file of the savepoint is not what its document says.
+        StoreCorrupted: a file of the savepoint is not what its document says.
         SnapshotsUnavailable: the place of the savepoint does not answer.
         IncompatibleStatement: a state partition has committed something else.
+        VolumeFull: no space for the savepoint's stores and their rows.
         Retriable: do it again; what was brought in stays.
     """
     work = _Work(plan, origin, share, volume)
-    done: list[int] = []
-    rows = 0
     try:
-        for at in range(0, len(share.new), _AT_ONCE):
-            with ExitStack() as stack:
-                targets = work.targets(share.new[at : at + _AT_ONCE], stack)
-                if targets:
-                    work.write(targets)
-                done += targets
-                rows += sum(target.rows for target in targets.values())
+        if all(map(work.is_done, share.new)):
+            return 0
+        work.sort()
+        return sum(map(work.write, share.new))
+    except SnapshotDamaged as error:
+        raise _damaged(error, origin) from error
     finally:
         work.clean()
-    return BroughtIn(share, tuple(done), rows)
-
-
-@dataclass
-class _Target:
-    """A state partition whose transaction is open; `keys` and `values` are not sent yet."""
-
-    producer: TransactionalProducer
-    rows: int = 0
-    keys: list[bytes] = field(default_factory=list)
-    values: list[bytes] = field(default_factory=list)
-
-    def add(self, key: bytes, row: bytes) -> None:
-        self.keys.append(key)
-        self.values.append(row)
-
-    def send(self, changelog: str, partition: int) -> None:
-        self.producer.send(changelog, partition, data_keys(self.keys), self.values)
-        self.rows += len(self.keys)
-        self.keys.clear()
-        self.values.clear()
 
 
 class _Work:
-    """Owns the fetched stores of a share until `clean`."""
+    """Owns the scratch folder of a share until `clean`: fetched stores, and rows by heir."""
 
     def __init__(self, plan: QueryPlan, origin: Origin, share: Share, volume: Volume) -> None:
         self._plan = plan
         self._origin = origin
         self._share = share
         self._root = volume.scratch(f"brought/{secrets.token_hex(8)}")
-        step = plan.query.step
-        # The state partitions of a broadcast join have the same rows.
-        alike = isinstance(step, JoinStep) and step.broadcast
-        self._old = share.old[:1] if alike else share.old
-        self._fetched: dict[int, Path] = {}
+        self._stores = [store for store in origin.stores if store.partition in share.old]
+        self._markers = [store.commit() for store in self._stores]
+        self._everywhere: dict[bytes, bytes] = {}  # rows of every state partition
 
     def clean(self) -> None:
         shutil.rmtree(self._root, ignore_errors=True)
 
-    # -- which --------------------------------------------------------------------------------
+    def is_done(self, partition: int) -> bool:
+        """Whether a state partition has a commit marker.
 
-    def targets(self, partitions: Sequence[int], stack: ExitStack) -> dict[int, _Target]:
-        """Fences former owners; a state partition with a commit marker is done already."""
-        found = {}
-        for partition in partitions:
-            producer = stack.enter_context(self._producer(partition))
-            producer.init()
-            if self._is_free(partition):
-                found[partition] = _Target(producer)
-        return found
-
-    def _producer(self, partition: int) -> TransactionalProducer:
-        settings = self._plan.settings
-        name = state_transactional_id(settings.application_id, self._plan.query.id, partition)
-        return TransactionalProducer(settings.client(), name, _TRANSACTION_MS)
-
-    def _is_free(self, partition: int) -> bool:
+        Raises:
+            IncompatibleStatement: it has begun with something else.
+        """
         plan, client = self._plan, self._plan.settings.client()
-        shared_admin(client).await_ended(plan.changelog, partition, _ENDED_S)
         with closing(PartitionReader(client, plan.changelog, partition, exists=True)) as reader:
             marker = last_marker(reader, *reader.bounds())
         if marker is not None and marker.savepoint != self._origin.reference:
             raise IncompatibleStatement(
                 f"{plan.query.id} state partition {partition} began with "
                 f"{marker.savepoint or 'no savepoint'}, not with {self._origin.reference}.",
-                cause="the job has run before, or the savepoint was made again under its name",
-                action="leave savepoint.from out to go on with the state that the job has, or "
-                "begin under a new application.id",
+                cause="another driver of this job has begun with something else",
+                action="begin under a new application.id",
             )
-        return marker is None
+        return marker is not None
 
-    # -- rows ---------------------------------------------------------------------------------
+    # -- rows by heir -------------------------------------------------------------------------
 
-    def write(self, targets: Mapping[int, _Target]) -> None:
-        """Sends and commits the rows of some state partitions."""
-        plan = self._plan
-        markers = []
+    def sort(self) -> None:
+        """Puts the rows of the former state partitions into the files of their heirs."""
+        query, step = self._plan.query, self._plan.query.step
+        # Those of a broadcast join have the same rows: one is enough, and every heir gets it.
+        alike = isinstance(step, JoinStep) and step.broadcast
         everywhere: dict[bytes, list[bytes]] = {}
-        for target in targets.values():
-            target.producer.begin()
-        for old in self._old:
-            with closing(self._opened(old)) as store:
-                markers.append(_marker_of(store, old))
-                for keys, rows in _pieces(store):
-                    self._spread(keys, rows, targets, everywhere)
-        for key, row in merged(plan.query, everywhere).items():
-            for target in targets.values():
-                target.add(key, row)
-        for partition, target in targets.items():
-            self._finish(partition, target, markers)
+        with _on_volume(self._root), ExitStack() as stack:
+            self._root.mkdir(parents=True)
+            files = {p: stack.enter_context(self._file(p).open("wb")) for p in self._share.new}
+            for saved in self._stores[:1] if alike else self._stores:
+                folder = self._root / f"{saved.partition}.store"
+                with closing(self._fetched(saved, folder)) as store:
+                    for keys, rows in store.pieces(_ROWS, _BYTES):
+                        self._spread(keys, rows, files, files.values() if alike else everywhere)
+                shutil.rmtree(folder)
+        self._everywhere = merged(query, everywhere) if everywhere else {}
 
     def _spread(
         self,
-        keys: Sequence[bytes],
-        rows: Sequence[bytes],
-        targets: Mapping[int, _Target],
-        everywhere: dict[bytes, list[bytes]],
+        keys: list[bytes],
+        rows: list[bytes],
+        files: Mapping[int, BinaryIO],
+        everywhere: Collection[BinaryIO] | dict[bytes, list[bytes]],
     ) -> None:
-        """Sends rows to the state partitions that they belong to.
+        """Puts rows into files.
 
         Args:
-            everywhere: collects those that belong to all, from several former state partitions.
+            everywhere: the files that rows of every state partition go to, or what collects them.
         """
         of = homes(self._plan.query, keys)
         places = state_partitions(pa.array(of, pa.binary()), self._plan.state_partitions)
+        parts: dict[int, tuple[list[bytes], list[bytes]]] = {}
         for key, row, home, place in zip(keys, rows, of, places.tolist(), strict=True):
             if home is not None:
-                if (target := targets.get(place)) is not None:
-                    target.add(key, row)
-                elif place not in self._share.new:
-                    raise _astray(self._plan.query.id, key, place, self._share)
-            elif len(self._old) > 1:
+                part = parts.setdefault(place, ([], []))
+                part[0].append(key)
+                part[1].append(row)
+            elif isinstance(everywhere, dict):
                 everywhere.setdefault(key, []).append(row)
-            else:
-                for target in targets.values():
-                    target.add(key, row)
-        for partition, target in targets.items():
-            target.send(self._plan.changelog, partition)
+        for place, part in parts.items():
+            if place not in files:
+                raise _astray(self._plan.query.id, part[0][0], place, self._share)
+            files[place].write(msgpack.packb(part))
+        if not isinstance(everywhere, dict):
+            for file in everywhere:
+                file.write(msgpack.packb((keys, rows)))
 
-    def _finish(self, partition: int, target: _Target, markers: Sequence[CommitMarker]) -> None:
-        plan, query_id = self._plan, self._plan.query.id
-        target.send(plan.changelog, partition)
-        reached(SavepointStep.SENT, query_id, partition)
-        first = partition == self._share.new[0]
-        marker = self._marker(partition, target.rows, markers, counts=first)
-        target.producer.send_marker(plan.changelog, partition, MARKER_KEY, marker.to_bytes())
-        target.producer.commit()
-        reached(SavepointStep.BROUGHT_IN, query_id, partition)
+    def _file(self, partition: int) -> Path:
+        return self._root / f"{partition}.rows"
 
-    def _marker(
-        self, partition: int, rows: int, markers: Sequence[CommitMarker], *, counts: bool
-    ) -> CommitMarker:
-        """The first commit marker of a state partition.
+    def _fetched(self, saved: SavedStore, folder: Path) -> TableStore:
+        plan, layout = self._plan, layout_of(self._plan.query)
+        archive = Archive(plan.settings.snapshots.uri, f"{self._origin.folder}/{saved.partition}")
+        archive.fetch(saved.manifest, folder, lambda _: None)
+        store = open_copy(folder, windowed=layout.windowed, segmented=layout.segmented)
+        if store.marker is None or store.marker.to_bytes().decode() != saved.marker:
+            store.close()
+            raise SnapshotDamaged(
+                f"The saved store of state partition {saved.partition} has another commit marker "
+                "than its document.",
+                action="none",
+            )
+        return store
 
-        Args:
-            counts: whether it takes over the share's counts; only one may, or they would grow.
-        """
-        plan, query = self._plan, self._plan.query
+    # -- transactions -------------------------------------------------------------------------
+
+    def write(self, partition: int) -> int:
+        """Commits the rows of a state partition, unless somebody has; returns their number."""
+        plan, settings = self._plan, self._plan.settings
+        name = state_transactional_id(settings.application_id, plan.query.id, partition)
+        with TransactionalProducer(settings.client(), name, _TRANSACTION_MS) as producer:
+            producer.init()  # nobody else commits from here on
+            shared_admin(settings.client()).await_ended(plan.changelog, partition, _ENDED_S)
+            if self.is_done(partition):
+                return 0
+            producer.begin()
+            rows = 0
+            for keys, values in self._sorted(partition):
+                producer.send(plan.changelog, partition, data_keys(keys), values)
+                rows += len(keys)
+            reached(SavepointStep.SENT, plan.query.id, partition)
+            marker = self._marker(partition, rows).to_bytes()
+            producer.send_marker(plan.changelog, partition, MARKER_KEY, marker)
+            producer.commit()
+        reached(SavepointStep.BROUGHT_IN, plan.query.id, partition)
+        return rows
+
+    def _sorted(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        if self._everywhere:
+            yield list(self._everywhere), list(self._everywhere.values())
+        with _on_volume(self._root), self._file(partition).open("rb") as file:
+            yield from msgpack.Unpacker(file, max_buffer_size=0)
+
+    def _marker(self, partition: int, rows: int) -> CommitMarker:
+        """The first commit marker of a state partition."""
+        plan, query, markers = self._plan, self._plan.query, self._markers
         stream_time = max(marker.stream_time_ms for marker in markers)
         newest = max(_newest(marker) for marker in markers)
         watermarks = [m.watermark_ms for m in markers if m.watermark_ms is not None]
-        found = CommitMarker(
+        # Only one may take over the share's counts, or they would grow.
+        counting = markers if partition == self._share.new[0] else []
+        return CommitMarker(
             format_version=FORMAT_VERSION,
             application_id=plan.settings.application_id,
             query_id=query.id,
@@ -270,6 +262,9 @@ class _Work:
             source=self._origin.source,
             stream_time_ms=stream_time,
             batch_id=max(marker.batch_id for marker in markers),
+            records=sum(marker.records for marker in counting),
+            dropped_late=sum(marker.dropped_late for marker in counting),
+            dropped_null_key=sum(marker.dropped_null_key for marker in counting),
             origin=_origins(markers, self._origin),
             facts=statement_facts(query),
             watermark_ms=max(watermarks) if watermarks else None,
@@ -277,45 +272,27 @@ class _Work:
             rows=rows,
             savepoint=self._origin.reference,
         )
-        if not counts:
-            return found
-        return replace(
-            found,
-            records=sum(marker.records for marker in markers),
-            dropped_late=sum(marker.dropped_late for marker in markers),
-            dropped_null_key=sum(marker.dropped_null_key for marker in markers),
-        )
-
-    # -- stores -------------------------------------------------------------------------------
-
-    def _opened(self, old: int) -> TableStore:
-        folder = self._fetched.get(old) or self._fetch(old)
-        layout = layout_of(self._plan.query)
-        return open_copy(folder, windowed=layout.windowed, segmented=layout.segmented)
-
-    def _fetch(self, old: int) -> Path:
-        plan, folder = self._plan, self._root / str(old)
-        archive = Archive(plan.settings.snapshots.uri, f"{self._origin.folder}/{old}")
-        saved = next(store for store in self._origin.stores if store.partition == old)
-        archive.fetch(saved.manifest, folder, lambda _: None)
-        self._fetched[old] = folder
-        return folder
 
 
-def _pieces(store: TableStore) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    pairs = store.scan()
-    while some := list(islice(pairs, _PIECE)):
-        yield [key for key, _ in some], [row for _, row in some]
+@contextmanager
+def _on_volume(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise error_kind(error)(
+            f"The rows of a savepoint could not be kept in {folder}: {error}.",
+            action="give the volume space for the savepoint's stores and their rows; nothing is "
+            "lost.",
+        ) from error
 
 
-def _marker_of(store: TableStore, old: int) -> CommitMarker:
-    if store.marker is None:
-        raise StoreCorrupted(
-            f"The saved store of state partition {old} has no commit marker.",
-            cause="it is not the store that the savepoint was made of.",
-            action="take another savepoint.",
-        )
-    return store.marker
+def _damaged(error: SnapshotDamaged, origin: Origin) -> StoreCorrupted:
+    return StoreCorrupted(
+        f"The savepoint {origin.reference} cannot be brought in: {error.fact}",
+        cause=error.cause,
+        action="put the file back from a copy of the place; or begin with another savepoint, under "
+        "a new application.id.",
+    )
 
 
 def _newest(marker: CommitMarker) -> int:

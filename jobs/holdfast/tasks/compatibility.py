@@ -186,14 +186,19 @@ def check_saved(canonical: str, facts: str, topics: Mapping[str, str], query: Qu
 
 
 def _renamed(text: str, topics: Mapping[str, str]) -> str:
-    """JSON text in which whole strings that are names of topics are exchanged."""
+    """A canonical text, or facts, with other names of topics.
 
-    def exchanged(value: Any) -> Any:
+    They are in fields `topic`, and second in a list `source` (`Input.fingerprint_parts`).
+    """
+
+    def exchanged(value: Any, field: str = "") -> Any:
+        if field == "source" and isinstance(value, list):
+            return [value[0], topics.get(value[1], value[1])]
         if isinstance(value, dict):
-            return {key: exchanged(each) for key, each in value.items()}
+            return {key: exchanged(each, key) for key, each in value.items()}
         if isinstance(value, list):
             return [exchanged(each) for each in value]
-        return topics.get(value, value) if isinstance(value, str) else value
+        return topics.get(value, value) if field == "topic" else value
 
     return json.dumps(exchanged(json.loads(text)), sort_keys=True)
 

@@ -20,26 +20,12 @@ from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.table_store import TableStore, store_name
 from holdfast.state.volume import Volume
-from holdfast.tasks.plan import QueryPlan
+from holdfast.tasks.plan import QueryPlan, Whereabouts
 from holdfast.tasks.steps import SavepointStep, reached
 
-__all__ = ["Attempt", "CopyTold", "SavepointCopies"]
+__all__ = ["CopiesReport", "CopyTold", "SavepointCopies"]
 
 _UPLOADS = 2  # stores at a time
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One attempt to make a savepoint.
-
-    Attributes:
-        folder: of the savepoint, see `folder_of`.
-        token: distinguishes it from other attempts.  A state partition may have moved since: the
-            copy that its former owner has is of another moment.
-    """
-
-    folder: str
-    token: str
 
 
 @dataclass(frozen=True)
@@ -52,6 +38,14 @@ class CopyTold:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class CopiesReport:
+    """The copies for one attempt that a process has."""
+
+    where: Whereabouts
+    copies: tuple[CopyTold, ...]
+
+
 class SavepointCopies:
     """Owns the copies of this process for one attempt at a time.  Thread-safe.
 
@@ -61,28 +55,33 @@ class SavepointCopies:
 
     def __init__(self, *, threaded: bool = True) -> None:
         self._lock = threading.Lock()
-        self._attempt: Attempt | None = None
+        self._folder = ""
         self._uploads: dict[tuple[str, int], Future[Manifest]] = {}
         self._pool = ThreadPoolExecutor(_UPLOADS, "savepoint") if threaded else None
 
     def copy(
-        self, plan: QueryPlan, partition: int, store: TableStore, volume: Volume, attempt: Attempt
+        self, plan: QueryPlan, partition: int, store: TableStore, volume: Volume, folder: str
     ) -> None:
         """Copies a level store, between two batches, and begins to upload the copy.
 
-        Copies for another attempt are forgotten.
+        Args:
+            folder: of the attempt, see `folder_of`; copies for other attempts are forgotten.
 
         Raises:
             HoldfastError: it cannot be copied.
         """
         # A name of its own: an upload for a savepoint that was given up may still be at work.
         copy = volume.scratch(f"saved/{secrets.token_hex(8)}")
-        store.copy_to(copy)
+        try:
+            store.copy_to(copy)
+        except BaseException:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise
         reached(SavepointStep.FROZEN, plan.query.id, partition)
-        upload = self._begun(_Upload(plan, partition, attempt.folder, copy))
+        upload = self._begun(_Upload(plan, partition, folder, copy))
         with self._lock:
-            if attempt != self._attempt:
-                self._attempt, self._uploads = attempt, {}
+            if folder != self._folder:
+                self._folder, self._uploads = folder, {}
             self._uploads[plan.query.id, partition] = upload
 
     def _begun(self, work: _Upload) -> Future[Manifest]:
@@ -95,10 +94,10 @@ class SavepointCopies:
             done.set_exception(error)
         return done
 
-    def told(self, attempt: Attempt) -> tuple[CopyTold, ...]:
+    def told(self, folder: str) -> tuple[CopyTold, ...]:
         """How far the copies for this attempt are."""
         with self._lock:
-            uploads = dict(self._uploads) if attempt == self._attempt else {}
+            uploads = dict(self._uploads) if folder == self._folder else {}
         return tuple(_told(key, upload) for key, upload in uploads.items())
 
 

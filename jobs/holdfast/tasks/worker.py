@@ -38,7 +38,7 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
-from holdfast.tasks.savepoints import Attempt, CopyTold, SavepointCopies
+from holdfast.tasks.savepoints import CopiesReport, SavepointCopies
 from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from holdfast.tasks.state_task import StateTask
@@ -151,9 +151,7 @@ def open_partition(plan: QueryPlan, partition: int, assigned: Assigned) -> Answe
     return _answer(plan, partition, assigned, lambda task: task.describe())
 
 
-def copy_for_savepoint(
-    plan: QueryPlan, partition: int, assigned: Assigned, attempt: Attempt
-) -> Answer:
+def copy_for_savepoint(plan: QueryPlan, partition: int, assigned: Assigned, folder: str) -> Answer:
     """Copies one state partition as it is now, and begins to upload the copy.
 
     One that has committed nothing has nothing to be copied.
@@ -162,15 +160,15 @@ def copy_for_savepoint(
     def work(task: StateTask) -> TaskReport:
         if task.marker is not None:
             volume = _volume(plan.state_dir, plan.settings.placement.executors)
-            _copies.copy(plan, partition, task.store, volume, attempt)
+            _copies.copy(plan, partition, task.store, volume, folder)
         return task.describe()
 
     return _answer(plan, partition, assigned, work)
 
 
-def copied_for_savepoint(attempt: Attempt) -> tuple[CopyTold, ...]:
-    """How far the copies of this executor for a savepoint are."""
-    return _copies.told(attempt)
+def copied_for_savepoint(state_dir: str, executors: int, folder: str) -> CopiesReport:
+    """How far the copies of this executor for an attempt to make a savepoint are."""
+    return CopiesReport(_where(_volume(state_dir, executors).ordinal), _copies.told(folder))
 
 
 def bring_in_share(plan: QueryPlan, origin: Origin, number: int) -> Answer:
@@ -179,8 +177,8 @@ def bring_in_share(plan: QueryPlan, origin: Origin, number: int) -> Answer:
         load_functions(plan.settings.functions)
         volume = _volume(plan.state_dir, plan.settings.placement.executors)
         share = shares(len(origin.stores), plan.state_partitions)[number]
-        done = bring_in(plan, origin, share, volume)
-        return TaskReport(number, _where(volume.ordinal), rows=done.rows)
+        rows = bring_in(plan, origin, share, volume)
+        return TaskReport(number, _where(volume.ordinal), rows=rows)
     except HoldfastError as error:
         return error
 

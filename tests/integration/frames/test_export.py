@@ -14,6 +14,7 @@ from holdfast.cli.savepoint.export import command
 from holdfast.errors import InvalidConfig, Refused, SnapshotDamaged
 from tests.integration.frames.conftest import Saved
 from tests.integration.frames.statements import EXPECTED, events_of, expected, saved_job
+from tests.support.saved_job import ATTEMPT
 
 
 def _export(tmp_path: Path, uri: str, *arguments: str) -> Result:
@@ -81,7 +82,7 @@ def test_a_damaged_store_leaves_no_file_that_looks_whole(tmp_path: Path) -> None
     job.close()
     assert saved is not None
     file = saved.stores[1].manifest.files[0]
-    Path(job.uri, f"shop/savepoints/first/ctas_totals/1/files/{file.sha256}").unlink()
+    Path(job.uri, f"shop/savepoints/first/{ATTEMPT}/ctas_totals/1/files/{file.sha256}").unlink()
     done = _export(tmp_path, job.uri, "--table", "totals", "--to", str(tmp_path / "to"))
     assert isinstance(done.exception, SnapshotDamaged)
     assert [path.name for path in (tmp_path / "to").iterdir()] == ["part-00000.parquet"]

@@ -28,7 +28,7 @@ from tests.integration.frames.statements import (
     saved_job,
 )
 from tests.support.s3_server import S3Server
-from tests.support.saved_job import Event, SavedJob
+from tests.support.saved_job import ATTEMPT, Event, SavedJob
 
 
 def rows_of(table: SavedTable) -> list[Row]:
@@ -138,7 +138,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, fetched: Path) -> None:
     made = job.save("first")
     query = next(q for q in made.queries if q.sink == "TOTALS")
     file = max(query.stores[1].manifest.files, key=lambda f: f.size)
-    path = Path(job.uri, f"shop/savepoints/first/{query.id}/1/files/{file.sha256}")
+    path = Path(job.uri, f"shop/savepoints/first/{ATTEMPT}/{query.id}/1/files/{file.sha256}")
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     table = of_savepoint(job.uri, "shop/first").table("TOTALS")
     assert list(table.batches(table.partitions[0]))

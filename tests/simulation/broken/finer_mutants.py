@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import CommitUnknown
 from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
-from holdfast.runtime.savepoints import taking
+from holdfast.runtime.savepoints import attempt
 from holdfast.state import restore
 from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import SnapshotFile
@@ -122,17 +122,25 @@ def _snapshot_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _savepoint_misses_rows(patch: pytest.MonkeyPatch) -> None:
-    real = bringing_in._pieces
+    real = bringing_in._Work._sorted
 
-    def without_first(store: Any) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        yield from ((keys[1:], rows[1:]) for keys, rows in real(store))
+    def without_first(work: Any, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        yield from ((keys[1:], rows[1:]) for keys, rows in real(work, partition))
 
-    patch.setattr(bringing_in, "_pieces", without_first)
+    patch.setattr(bringing_in._Work, "_sorted", without_first)
 
 
 def _savepoint_of_two_moments(patch: pytest.MonkeyPatch) -> None:
     """Copies of a former attempt count, too: a state partition may have moved since."""
-    patch.setattr(taking, "secrets", SimpleNamespace(token_hex=lambda _: "always the same"))
+    patch.setattr(attempt, "secrets", SimpleNamespace(token_hex=lambda _: "always-the-same"))
+    patch.setattr(attempt.Attempt, "_discard", lambda _: None)
+    real = attempt._manifests_in
+
+    def from_anybody(report: Any, wanted: set[Any]) -> dict[Any, Any]:
+        known = {(copy.query_id, copy.partition) for copy in report.copies}
+        return real(report, known)
+
+    patch.setattr(attempt, "_manifests_in", from_anybody)
 
 
 def _savepoint_behind(patch: pytest.MonkeyPatch) -> None:

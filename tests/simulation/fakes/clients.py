@@ -161,6 +161,25 @@ class FakeProducer:
         )
 
 
+class FakePlainProducer:
+    """`Producer`: each record is there when `send` returns."""
+
+    kafka: ClassVar[FakeKafka]
+
+    def __init__(self, client: Mapping[str, str], timeout_ms: int, *, idempotent: bool) -> None:
+        self._timeout_s = timeout_ms / 1000
+
+    def send(self, topic: str, key: bytes, value: bytes | None, *, partition: int) -> None:
+        with self.kafka.asked(Op.SEND, self._timeout_s):
+            self.kafka.log(topic, partition).append(key, value, self.kafka.clock.now_ms())
+
+    def flush(self) -> None:
+        """Nothing is held."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class FakeReader:
     """`PartitionReader` of records that never have headers; what is compacted is not seen."""
 
@@ -321,6 +340,7 @@ class Clients:
     """Classes whose instances talk to one fake broker."""
 
     producer: type[FakeProducer]
+    plain: type[FakePlainProducer]
     reader: type[FakeReader]
     source_reader: type[FakeSourceReader]
     admin: type[FakeAdmin]
@@ -331,6 +351,7 @@ def clients(kafka: FakeKafka) -> Clients:
     bound = {"kafka": kafka}
     return Clients(
         type("TransactionalProducer", (FakeProducer,), dict(bound)),
+        type("Producer", (FakePlainProducer,), dict(bound)),
         type("PartitionReader", (FakeReader,), dict(bound)),
         type("PartitionReader", (FakeSourceReader,), dict(bound)),
         type("Admin", (FakeAdmin,), dict(bound)),

@@ -29,8 +29,9 @@ from holdfast.runtime.queries import (
     unshuffled_batch,
     workers,
 )
-from holdfast.runtime.savepoints import bringing_in, frozen, taking
+from holdfast.runtime.savepoints import attempt, first_start, frozen, offsets, taking
 from holdfast.state import backends, markers, segments
+from holdfast.state.topics import orders
 from holdfast.tasks import snapshots, standbys, state_task, steps, worker
 from holdfast.tasks.evaluate import outputs
 from holdfast.tasks.functions import in_duckdb
@@ -98,6 +99,7 @@ def install(
                 patch.setattr(module, attribute, fake)
         if getattr(module, "time", None) is time:
             patch.setattr(module, "time", clock)
+    patch.setattr(orders, "Producer", bound.plain)
     patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
     _stores(patch, kafka, disk)
     _reading(patch, bound)
@@ -154,13 +156,14 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
 
     patch.setattr(backends, "RocksDbStore", opened)
     patch.setattr(backends, "peek", peek)
-    patch.setattr(markers, "_AT_ONCE", 1)
+    for module in (markers, stateless):
+        patch.setattr(module, "_AT_ONCE", 1)
     # Histories are seconds long, and rows of joins are to leave in them.
     patch.setattr(segments, "SEGMENT_MS", 1 << 10)
 
 
 # Imported, so that the loop above finds them.
 _ENGINE = (
-    bringing_in, cluster, feeds, frozen, query_run, shuffled_batch, stateful, stateless, stores,
-    taking, unshuffled_batch,
+    attempt, cluster, feeds, first_start, frozen, offsets, query_run, shuffled_batch, stateful,
+    stateless, stores, taking, unshuffled_batch,
 )  # fmt: skip

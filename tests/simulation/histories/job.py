@@ -20,12 +20,13 @@ from holdfast.runtime.queries import feeds, shuffled_batch, stores
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.savepoints.bringing_in import begin_with_savepoint
+from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
+from holdfast.state.topics.orders import OrderBook
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
-from holdfast.types.topology import Query
+from holdfast.types.topology import Query, Topology
 from tests.simulation.fakes.clients import FakeAdmin
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.spark import FakeContext, JobAborted
@@ -127,7 +128,8 @@ class Job:
         self.cluster = services.cluster
         self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
         try:
-            begin_with_savepoint(any_admin, settings, [self.run])
+            book = OrderBook(any_admin, settings.client(), settings.application_id)
+            FirstStart(any_admin, settings, Topology((query,)), book).bring_in([self.run])
         except JobAborted as aborted:
             raise aborted.cause from aborted
         self._prepared = False

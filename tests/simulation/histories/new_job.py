@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.runtime.savepoints.taking import SavepointMaker, _Making
+from holdfast.runtime.savepoints.taking import Making, SavepointMaker
 from holdfast.state.topics.orders import SavepointOrder, SavepointTold
 from holdfast.types.topology import Topology
 from tests.simulation.histories.job import Job
@@ -48,11 +48,11 @@ class NewJob:
             HoldfastError: it is not made, however often it is tried.
         """
         services = job.services
-        maker = SavepointMaker(services, cast("Any", None), topology)
+        maker = SavepointMaker(services, cast("Any", None), topology.text)
         order = SavepointOrder(1 << 60, "token")
         for left in reversed(range(_ATTEMPTS)):
             try:
-                maker._make(_Making(_NAME, order, SavepointTold("token")), [job.run])
+                maker.make(Making(_NAME, order, SavepointTold("token")), [job.run])
             except HoldfastError:
                 if not left:
                     raise

@@ -33,7 +33,7 @@ def command(
     with json_errors(as_json):
         settings = load_settings(config, overrides, home, application_id=job)
         place = place_of(job, settings)
-        place.read(name)  # or else it says which there are
-        place.delete(name)
+        if not place.delete(name):
+            place.read(name)  # which says that there is none, and which there are
     done = {"ok": True, "application_id": job, "name": name}
     click.echo(orjson.dumps(done).decode() if as_json else f"Savepoint {name} is deleted.")

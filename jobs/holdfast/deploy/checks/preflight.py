@@ -16,10 +16,11 @@ from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
-from holdfast.runtime.savepoints.bringing_in import savepoint_to_bring_in
+from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.markers import last_markers
+from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
 from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
@@ -95,7 +96,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         plans[query.id] = plan_topics(admin, settings, query, made)
         made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
         warn_dated_ahead(admin, query, settings.bootstrap_servers)
-    savepoint_to_bring_in(admin, settings, topology.queries)
+    FirstStart(admin, settings, topology, _orders(admin, settings)).look()
     found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
     return Preflight(settings.application_id, found, topics)
@@ -115,6 +116,10 @@ def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...
         plans += plan_topics(admin, settings, query)
         ensure_topics(admin, settings, query)
     return _distinct(plans)
+
+
+def _orders(admin: Admin, settings: Settings) -> OrderBook:
+    return OrderBook(admin, settings.client(), settings.application_id, timeout_s=_BROKER_S)
 
 
 def _need_queries(topology: Topology) -> None:

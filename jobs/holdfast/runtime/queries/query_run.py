@@ -25,7 +25,6 @@ from holdfast.runtime.topics import QueryTopics
 from holdfast.state.topics.sink_owners import claims_sink
 from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, TaskReport
-from holdfast.tasks.savepoints import Attempt
 from holdfast.types.ids import OffsetRange, Place, consumer_group
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query
@@ -251,11 +250,14 @@ class QueryRun(ABC):
     # -- savepoints --------------------------------------------------------------------------
 
     @abstractmethod
-    def freeze(self, attempt: Attempt) -> Frozen | None:
+    def freeze(self, folder: str) -> Frozen | None:
         """Has executors copy the stores for a savepoint, and finds what is committed.
 
         No batch of the query may run meanwhile.  None: its state partitions are not level, because
         another driver commits, or has left them apart.
+
+        Args:
+            folder: of the attempt, see `state.snapshots.savepoints.folder_of`.
         """
 
     @abstractmethod

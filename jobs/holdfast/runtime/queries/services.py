@@ -22,7 +22,13 @@ __all__ = ["Services"]
 
 @dataclass
 class Services:
-    """The job's connections and settings, and the receiver of its batches' reports."""
+    """The job's connections and settings, and the receiver of its batches' reports.
+
+    Attributes:
+        not_whole: topics from which a table cannot be computed again: internal ones lose the
+            records that they have delivered, and if a job began with a savepoint, its own sinks
+            lack what came before.
+    """
 
     context: SparkContext
     settings: Settings
@@ -34,15 +40,12 @@ class Services:
     cutting: Cutting
     turn: Turn = field(default_factory=Turn)
     internal_topics: frozenset[str] = frozenset()
+    not_whole: frozenset[str] = frozenset()
     owners: SinkOwners | None = None
 
     def settings_of(self, query: Query) -> Settings:
-        """The settings of one query.
-
-        A lost changelog cannot be rebuilt from an internal topic, which loses the records it has
-        delivered.
-        """
-        if self.internal_topics.isdisjoint(s.topic for s in query.sources):
+        """The settings of one query: a lost changelog is only rebuilt from whole topics."""
+        if self.not_whole.isdisjoint(s.topic for s in query.sources):
             return self.settings
         state = replace(self.settings.state, on_changelog_loss="fail")
         return replace(self.settings, state=state)

@@ -15,7 +15,6 @@ from holdfast.runtime.queries.stores import bring_in_stores, copy_stores, open_s
 from holdfast.runtime.topics import QueryTopics
 from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
-from holdfast.tasks.savepoints import Attempt
 from holdfast.types.ids import OffsetRange, Place, stands_at
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query
@@ -79,9 +78,9 @@ class StatefulQuery(QueryRun):
             self._level(level, start.batch_id - 1)
         return start
 
-    def freeze(self, attempt: Attempt) -> Frozen | None:
+    def freeze(self, folder: str) -> Frozen | None:
         plan, services = self._plan, self._services
-        reports = copy_stores(plan, services.cluster, services.context, attempt)
+        reports = copy_stores(plan, services.cluster, services.context, folder)
         markers = [r.marker for r in reports if r.marker is not None]
         if not markers:
             return Frozen()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -21,13 +22,14 @@ from holdfast.state.topics.source_progress import (
 from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
-from holdfast.tasks.savepoints import Attempt
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, stream_transactional_id
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Query
 
 __all__ = ["StatelessQuery"]
+
+_AT_ONCE = 8  # topic partitions whose markers are read
 
 
 class StatelessQuery(QueryRun):
@@ -66,17 +68,23 @@ class StatelessQuery(QueryRun):
         self._know(sources, start)
         return start
 
-    def freeze(self, attempt: Attempt) -> Frozen | None:
-        """Nothing is copied: the offsets are all there is."""
-        topic, found = self.query.source.topic, None
-        ends: dict[int, int] = {}
-        for partition in self._services.admin.bounds(topic):
-            marker = self._marker_of(partition)
-            if marker is not None:
-                ends[partition], found = marker.offset, marker
-        if found is None:
+    def freeze(self, folder: str) -> Frozen | None:
+        """Nothing is copied: the offsets are all there is.
+
+        A topic partition without a commit stands where the query began to read it.
+        """
+        topic = self.query.source.topic
+        topic_id = self._services.admin.look(topic).topic_id
+        partitions = list(self._services.admin.bounds(topic))
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            markers = zip(partitions, pool.map(self._marker_of, partitions), strict=True)
+            known = {p: m for p, m in markers if m is not None and not m.of_other(topic_id)}
+        if not known:
             return Frozen()
-        return Frozen(OffsetRange.of(topic, ends, ends, found.topic_id), facts=found.facts)
+        begun = {p: at for (_, p), at in self.done.items()}
+        ends = begun | {p: marker.offset for p, marker in known.items()}
+        facts = next(iter(known.values())).facts
+        return Frozen(OffsetRange.of(topic, ends, ends, topic_id), facts=facts)
 
     def bring_in(self, origin: Origin) -> None:
         for (topic, partition), offset in origin.source.ends().items():

@@ -12,10 +12,11 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import located, on_state_workers
 from holdfast.runtime.queries.retrying import Homes, stores_done, until_done
+from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.workers import AT_ONCE, by_location, side_by_side
 from holdfast.tasks.bringing_in import Origin, shares
 from holdfast.tasks.plan import Assigned, QueryPlan, TaskReport
-from holdfast.tasks.savepoints import Attempt, CopyTold
+from holdfast.tasks.savepoints import CopiesReport
 from holdfast.tasks.worker import (
     Answer,
     bring_in_share,
@@ -36,10 +37,10 @@ def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> lis
 
 
 def copy_stores(
-    plan: QueryPlan, cluster: Cluster, context: SparkContext, attempt: Attempt
+    plan: QueryPlan, cluster: Cluster, context: SparkContext, folder: str
 ) -> list[TaskReport]:
     """Copies every store for a savepoint, and begins to upload the copies."""
-    return _on_each(plan, cluster, context, "copy", partial(copy_for_savepoint, attempt=attempt))
+    return _on_each(plan, cluster, context, "copy", partial(copy_for_savepoint, folder=folder))
 
 
 def _on_each(
@@ -74,20 +75,26 @@ def _one(plan: QueryPlan, assigned: Mapping[int, Assigned], work: _Work, partiti
     return work(plan, partition, assigned[partition])
 
 
-def copies_told(cluster: Cluster, context: SparkContext, attempt: Attempt) -> list[CopyTold]:
-    """How far the executors' copies for a savepoint are."""
+def copies_told(services: Services, folder: str) -> list[CopiesReport]:
+    """How far the executors' copies for an attempt to make a savepoint are.
+
+    A busy executor's question may be answered by another one, for itself.
+    """
+    context, executors = services.context, services.settings.placement.executors
     stage(context, "ask for the copies of a savepoint")
-    locations = cluster.locations()
-    ask = partial(_copied, attempt=attempt)
-    found: list[CopyTold] = on_state_workers(
+    locations = services.cluster.locations()
+    ask = partial(_copied, state_dir=services.state_dir, executors=executors, folder=folder)
+    found: list[CopiesReport] = on_state_workers(
         located(context, locations), ask, range(len(locations))
     )
     return found
 
 
-def _copied(_index: int, elements: Iterable[int], *, attempt: Attempt) -> Iterator[CopyTold]:
+def _copied(
+    _index: int, elements: Iterable[int], *, state_dir: str, executors: int, folder: str
+) -> Iterator[CopiesReport]:
     for _ in elements:
-        yield from copied_for_savepoint(attempt)
+        yield copied_for_savepoint(state_dir, executors, folder)
 
 
 def bring_in_stores(

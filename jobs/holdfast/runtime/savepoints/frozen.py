@@ -58,11 +58,7 @@ class Freezer:
                     _await_level(run_, bounds, deadline)
                 left_s = max(deadline - time.monotonic(), 0.0)
                 if not stack.enter_context(self._turn.barred(run_.query.id, left_s)):
-                    raise Refused(
-                        f"The batch of {run_.query.id} did not end within {self._wait_s:g} s.",
-                        cause=run_.waits_for or "it is large, or an executor was lost.",
-                        action="try again when the query has caught up.",
-                    )
+                    raise self._busy()
             yield
 
     def check(self, found: Mapping[str, Frozen]) -> None:
@@ -75,10 +71,22 @@ class Freezer:
             source = found[run_.query.id].source
             done = source.ends() if source is not None else {}
             bounds = self._bounds[run_.query.id]
-            left = {p: end - done.get(p, start) for p, (start, end) in bounds.items()}
+            left = {
+                # Without a commit it stands where it began.
+                place: end - done.get(place, run_.done.get(place, start))
+                for place, (start, end) in bounds.items()
+            }
             behind = {place: count for place, count in left.items() if count > 0}
             if behind:
                 raise _behind(run_, behind)
+
+    def _busy(self) -> Refused:
+        why = {f"{run_.query.id}: {run_.waits_for}" for run_ in self._runs if run_.waits_for}
+        return Refused(
+            f"A batch of the job did not end within {self._wait_s:g} s.",
+            cause="; ".join(sorted(why)) or "it is large, or an executor was lost.",
+            action="try again when the job has caught up.",
+        )
 
     def _own_bounds(self, run_: QueryRun) -> _Bounds:
         written = {each.query.sink.topic for each in self._runs}
@@ -124,7 +132,8 @@ def _behind(run_: QueryRun, places: Mapping[Place, int]) -> Refused:
         f"{run_.query.id} has {sum(places.values())} offsets of {topics} to read, which this job "
         "writes itself.",
         cause="it is paused or terminated" if run_.held else "it is slower than their writer.",
-        action=f"`holdfast resume {run_.query.id}`, and make the savepoint when it has caught up."
+        action=f"`holdfast resume {run_.query.id}`, and make the savepoint when it has caught up; "
+        "deploy the job without a statement that is terminated for good."
         if run_.held
         else "wait until it has caught up.",
     )

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.errors import SnapshotDamaged
 from holdfast.state.table_store import StorePosition
 
-__all__ = ["Manifest", "SnapshotFile"]
+__all__ = ["Manifest", "SnapshotFile", "check_manifest"]
 
 _VERSION = 1
 # Names of RocksDB's files; anything else could leave the store's folder.
@@ -74,7 +74,8 @@ class Manifest:
             position = StorePosition(**told.pop("position"))
             files = tuple(SnapshotFile(**file) for file in told.pop("files"))
             found = Manifest(**told, position=position, files=files)
-            _check(version, found)
+            _check_version(version)
+            check_manifest(found)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotDamaged(
                 f"The snapshot manifest {where} of {len(data)} bytes cannot be read: {error!r}.",
@@ -84,9 +85,13 @@ class Manifest:
         return found
 
 
-def _check(version: object, manifest: Manifest) -> None:
+def _check_version(version: object) -> None:
     if version != _VERSION:
         raise ValueError(f"its version is {version}")
+
+
+def check_manifest(manifest: Manifest) -> None:
+    """Raises `ValueError` if its files are no files of a store: whoever wrote it is not trusted."""
     names = [file.name for file in manifest.files]
     if len(set(names)) < len(names) or not all(map(_NAME.fullmatch, names)):
         raise ValueError("its files have other names than a store's")

@@ -1,10 +1,11 @@
 """Savepoints: the tables of a job as of one moment, kept under a name, independent of changelogs.
 
     <snapshot.uri>/<application>/savepoints/<name>/savepoint.json
-                                                  <query>/<state partition>/files/<sha256>
+                                                  <attempt>/<query>/<state partition>/files/<sha256>
 
 The document is written after all the files that it names: a savepoint with a document is whole.
-It says everything that is needed to read the tables or to start another job from them.
+It says everything that is needed to read the tables or to start another job from them.  Attempts
+have folders of their own: one that was given up may still be at work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from holdfast.errors import Refused, SnapshotDamaged
-from holdfast.state.snapshots.manifest import Manifest
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.snapshots.manifest import Manifest, check_manifest
 from holdfast.state.snapshots.places import needs_folders, opened, unavailable
 from holdfast.types.ids import OffsetRange, Place
 
@@ -54,13 +56,17 @@ class SavedStore:
 
     Attributes:
         rows: counts each window.
-        stream_time_ms: see `CommitMarker`.
+        marker: its last commit marker, as in the changelog.
     """
 
     partition: int
     rows: int
-    stream_time_ms: int
+    marker: str
     manifest: Manifest
+
+    def commit(self) -> CommitMarker:
+        """The last commit marker."""
+        return CommitMarker.from_bytes(self.marker.encode())
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class SavedQuery:
         sink: the table or stream that it writes, and `sink_topic` its topic.
         internal: whether it only feeds another query of the same statement.
         state_partitions: P; 0 without state.
-        canonical, facts: see `CommitMarker`; empty if it had committed nothing.
+        facts: see `CommitMarker`; empty if it had committed nothing.
         sources: in the order in which the query reads them; empty if it had committed nothing.
         stores: one per state partition; empty without state, or if nothing was committed.
     """
@@ -83,7 +89,6 @@ class SavedQuery:
     internal: bool
     stateful: bool
     state_partitions: int
-    canonical: str
     facts: str
     sources: tuple[SavedSource, ...]
     stores: tuple[SavedStore, ...]
@@ -113,6 +118,7 @@ class Savepoint:
 
     Attributes:
         name: unique among the job's.
+        attempt: the attempt that made it, and the folder of its files.
         taken_ms: when the tables were frozen, in wall-clock ms.
         text: the statements of the job.
         queries: in the order of the statements.
@@ -121,6 +127,7 @@ class Savepoint:
 
     name: str
     application_id: str
+    attempt: str
     taken_ms: int
     text: str
     queries: tuple[SavedQuery, ...]
@@ -130,7 +137,12 @@ class Savepoint:
     @property
     def reference(self) -> str:
         """A name that no other savepoint has, also none of the same name made later."""
-        return f"{self.application_id}/{self.name}@{self.taken_ms}"
+        return f"{self.application_id}/{self.name}@{self.attempt}"
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files, below `snapshot.uri`."""
+        return folder_of(self.application_id, self.name, self.attempt)
 
     @property
     def rows(self) -> int:
@@ -170,15 +182,20 @@ def split_reference(text: str) -> tuple[str, str]:
     return application_id, name
 
 
-def folder_of(application_id: str, name: str) -> str:
-    """The folder of a savepoint, below `snapshot.uri`."""
-    return f"{application_id}/{_FOLDER}/{name}"
+def folder_of(application_id: str, name: str, attempt: str) -> str:
+    """The folder of the files of an attempt, below `snapshot.uri`."""
+    return f"{application_id}/{_FOLDER}/{name}/{attempt}"
 
 
 def _parsed(data: bytes) -> Savepoint:
     found = _document().validate_json(data)
     if found.version != _VERSION:
         raise ValueError(f"its version is {found.version}, not {_VERSION}")
+    if not NAME.fullmatch(found.attempt):
+        raise ValueError("its attempt is none")
+    for query in found.queries:
+        for store in query.stores:
+            check_manifest(store.manifest)
     return found
 
 
@@ -235,35 +252,58 @@ class SavepointPlace:
         with unavailable(path), opened(self.uri)[0].open_input_stream(path) as stream:
             data = stream.read()
         try:
-            return _parsed(data)
+            found = _parsed(data)
         except ValueError as error:
             raise SnapshotDamaged(
                 f"The savepoint {path} of {len(data)} bytes cannot be read: {error}.",
                 cause="it was damaged, or written by a newer Holdfast.",
                 action="take another savepoint, or use that version.",
             ) from error
+        if (found.application_id, found.name) != (self.application_id, name):
+            raise SnapshotDamaged(
+                f"The savepoint {path} is {found.application_id}/{found.name}.",
+                cause="its folder was copied to another place.",
+                action="copy it to the place that it was made in, below any snapshot.uri.",
+            )
+        return found
 
     def write(self, savepoint: Savepoint) -> None:
-        """Writes the document; all files that it names must be there."""
-        path = self._document(savepoint.name)
-        system = opened(self.uri)[0]
+        """Writes the document, whole or not at all; all files that it names must be there."""
+        path, system = self._document(savepoint.name), opened(self.uri)[0]
+        folders = needs_folders(system)
+        beside = f"{path}.new" if folders else path  # object stores show nothing that is not whole
         with unavailable(path):
-            if needs_folders(system):
+            if folders:
                 system.create_dir(path.rpartition("/")[0], recursive=True)
-            with system.open_output_stream(path) as stream:
+            with system.open_output_stream(beside) as stream:
                 stream.write(_document().dump_json(savepoint))
+            if folders:
+                system.move(beside, path)
 
-    def delete(self, name: str) -> None:
-        """Removes a savepoint, or what an unfinished one has left; the document first."""
+    def discard(self, name: str, attempt: str) -> None:
+        """Removes the files of an attempt that was given up."""
+        self._remove(f"{self._folder(name)}/{attempt}")
+
+    def delete(self, name: str) -> bool:
+        """Removes a savepoint, or what unfinished attempts have left, the document first.
+
+        False: there was nothing.
+        """
+        path = self._document(name)
+        with unavailable(path):
+            if self.has(name):
+                opened(self.uri)[0].delete_file(path)
+        return self._remove(self._folder(name))
+
+    def _remove(self, folder: str) -> bool:
         from pyarrow.fs import FileType
 
         system = opened(self.uri)[0]
-        path, folder = self._document(name), self._folder(name)
         with unavailable(folder):
-            if self.has(name):
-                system.delete_file(path)
-            if system.get_file_info(folder).type is not FileType.NotFound:
-                system.delete_dir(folder)
+            if system.get_file_info(folder).type is FileType.NotFound:
+                return False
+            system.delete_dir(folder)
+        return True
 
     def _document(self, name: str) -> str:
         return f"{self._folder(name)}/{_DOCUMENT}"

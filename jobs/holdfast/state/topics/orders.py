@@ -6,6 +6,7 @@ One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSO
     key = state:<query id>            the actual state of the query; from the driver
     key = savepoint-order:<name>      a savepoint that the job shall make; from commands
     key = savepoint-state:<name>      what became of it; from the driver
+    key = beginning                   the savepoint that the job begins with; from the driver
 
 A query without an order runs.  A driver reads the topic before it starts a query and follows it
 from then on, so an order outlives every process, and reaches a driver wherever it runs.
@@ -32,6 +33,7 @@ from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
 
 __all__ = [
+    "Beginning",
     "Order",
     "OrderBook",
     "SavepointOrder",
@@ -48,6 +50,7 @@ _CONFIG = {
 _TIMEOUT_S = 30.0
 _ORDER, _STATE = "order:", "state:"
 _SAVEPOINT_ORDER, _SAVEPOINT_STATE = "savepoint-order:", "savepoint-state:"
+_BEGINNING = "beginning"
 _T = TypeVar("_T")
 
 
@@ -122,8 +125,27 @@ class SavepointTold:
     action: str = ""
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """The savepoint that a job begins with.
+
+    Attributes:
+        savepoint: see `Savepoint.reference`.
+        done: all of it is in the job's topics; it is not brought in any more, whatever is lost.
+    """
+
+    savepoint: str
+    done: bool = False
+
+    @property
+    def named(self) -> str:
+        """The savepoint as `savepoint.from` names it."""
+        return self.savepoint.rpartition("@")[0]
+
+
 _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
 _SAVEPOINT_ORDERS, _SAVEPOINTS_TOLD = TypeAdapter(SavepointOrder), TypeAdapter(SavepointTold)
+_BEGINNINGS = TypeAdapter(Beginning)
 
 
 def statement_digest(query: Query) -> str:
@@ -166,6 +188,7 @@ class OrderBook:
         self.told: dict[str, Told] = {}  # by query id
         self.savepoint_orders: dict[str, SavepointOrder] = {}  # by name
         self.savepoints_told: dict[str, SavepointTold] = {}  # by name
+        self.beginning: Beginning | None = None
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._replicas = replicas
@@ -222,20 +245,23 @@ class OrderBook:
             KafkaUnavailable, Refused: it may have been written.
         """
         self._send({f"{_SAVEPOINT_STATE}{name}": _SAVEPOINTS_TOLD.dump_json(told)})
+        self.savepoints_told[name] = told
 
-    def forget_savepoint(self, name: str) -> None:
-        """Removes the order of a savepoint, and what was told of it.
+    def begin_with(self, beginning: Beginning) -> None:
+        """Records what the job begins with; on return, all in-sync replicas have it.
 
         Raises:
-            KafkaUnavailable, Refused: some may have been removed.
+            KafkaUnavailable, Refused: it may have been written.
         """
-        self._send({f"{_SAVEPOINT_ORDER}{name}": None, f"{_SAVEPOINT_STATE}{name}": None})
+        self._send({_BEGINNING: _BEGINNINGS.dump_json(beginning)})
+        self.beginning = beginning
 
     def _forget(self) -> None:
         self.orders.clear()
         self.told.clear()
         self.savepoint_orders.clear()
         self.savepoints_told.clear()
+        self.beginning = None
         self._position = 0
 
     def _read(self, end: int) -> None:
@@ -264,6 +290,8 @@ class OrderBook:
             _put(self.savepoint_orders, name, _parsed(_SAVEPOINT_ORDERS, value))
         elif key.startswith(_SAVEPOINT_STATE):
             _put(self.savepoints_told, name, _parsed(_SAVEPOINTS_TOLD, value))
+        elif key == _BEGINNING:
+            self.beginning = _parsed(_BEGINNINGS, value)
 
     def _send(self, values: Mapping[str, bytes | None]) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)

@@ -106,7 +106,9 @@ def test_a_batch_that_does_not_end_is_named_with_its_reason() -> None:
     run_ = _Run("slow", ("in",), "a", waits_for="an executor is away")
     with (
         turn.take(lambda: None, query_id="slow"),
-        pytest.raises(Refused, match=r"(?s)batch of slow did not end .* an executor is away"),
+        pytest.raises(
+            Refused, match=r"(?s)A batch of the job did not end .* slow: an executor is away"
+        ),
         _freezer([run_], _Admin(), turn).hold(),
     ):
         pytest.fail("it began")
