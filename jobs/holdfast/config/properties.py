@@ -254,6 +254,13 @@ def _snapshots() -> tuple[Property, ...]:
             "first start",
             default="none",
         ),
+        Property(
+            "savepoint.topics",
+            ("snapshots", "topics"),
+            values.choice("same", "copied"),
+            "copied: the source topics are copies that keep offsets, as in another cluster that is "
+            "linked to the first one",
+        ),
     )
 
 

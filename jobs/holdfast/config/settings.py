@@ -55,6 +55,7 @@ class SnapshotSettings:
     interval_ms: int = 600_000
     retained: int = 2  # of each state partition
     start_from: str = ""  # APPLICATION/NAME: the savepoint that the job begins with
+    topics: str = "same"  # same, copied: what its offsets are of
 
 
 @dataclass(frozen=True)

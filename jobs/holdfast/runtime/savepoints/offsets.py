@@ -29,10 +29,11 @@ def check_offsets(
         TopicMissing: a source topic does not exist.
     """
     own = own_topics(savepoint, queries)
+    copied = settings.snapshots.topics == "copied"
     for saved in savepoint.queries:
         for source in saved.sources:
             if source.topic not in own and settings.ingest.fail_on_data_loss:
-                _check_source(admin, saved.id, source)
+                _check_source(admin, saved.id, source, copied=copied)
     sinks = {query.sink.topic for query in queries if not query.sink.internal}
     taken_over = {was for was, now in own.items() if was == now} & sinks
     for query in queries:
@@ -41,14 +42,15 @@ def check_offsets(
             _check_unread(admin, query, taken_over)
 
 
-def _check_source(admin: Admin, query_id: str, source: SavedSource) -> None:
+def _check_source(admin: Admin, query_id: str, source: SavedSource, *, copied: bool) -> None:
     found = admin.look(source.topic)
-    if source.topic_id and found.topic_id != source.topic_id:
+    if source.topic_id and found.topic_id != source.topic_id and not copied:
         raise DataLoss(
             f"The topic {source.topic} has the id {found.topic_id}; the offsets of {query_id} in "
             f"the savepoint belong to one with the id {source.topic_id}.",
             cause="the topic was made again, or this is another cluster",
-            action="take a savepoint of a job on this topic",
+            action="take a savepoint of a job on this topic; if this is a copy in which every "
+            "record has the offset that it had there, set savepoint.topics=copied",
         )
     for partition, offset in source.offsets.items():
         start, end = found.bounds.get(partition, (0, -1))
@@ -84,6 +86,7 @@ class Offsets:
     ) -> None:
         self._admin = admin
         self._ended_s = settings.transaction_timeout_ms / 1000 + _ENDED_S
+        self._copied = settings.snapshots.topics == "copied"
         self._savepoint = savepoint
         self._own = own_topics(savepoint, queries)
         self._internal = {query.sink.topic for query in queries if query.sink.internal}
@@ -99,7 +102,9 @@ class Offsets:
                 ids[now], begins = self._begins(now)
                 ends |= {(now, p): at for p, at in begins.items()}
             else:
-                ids[now] = source.ids.get(was, "")
+                ids[now] = (
+                    self._admin.look(now).topic_id if self._copied else source.ids.get(was, "")
+                )
                 ends |= {place: at for place, at in source.ends().items() if place[0] == was}
         return Origin(
             self._savepoint.reference,

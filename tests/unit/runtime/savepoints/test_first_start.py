@@ -199,6 +199,11 @@ def test_lost_records_are_told_before_anything_is_brought_in(
         return
     with pytest.raises(DataLoss, match=wrong):
         check_offsets(admin, settings, savepoint, new.queries)
+    if "belong to" in wrong:
+        copied = replace(settings, snapshots=SnapshotSettings("/s", topics="copied"))
+        check_offsets(admin, copied, savepoint, new.queries)
+        found = Offsets(admin, copied, savepoint, new.queries).origin(first, new.queries[0])
+        assert found.source.ids == {"in": "another in"}
     careless = replace(settings, ingest=replace(settings.ingest, fail_on_data_loss=False))
     check_offsets(admin, careless, savepoint, new.queries)
 
