@@ -127,11 +127,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         # either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except HoldfastError as error:
-        if shared["debug"]:
+    except (HoldfastError, OSError) as error:
+        told = _told(error)
+        if shared["debug"] or told is None:
             raise
-        return _show(error)
+        return _show(told)
     return result if isinstance(result, int) else 0
+
+
+def _told(error: HoldfastError | OSError) -> HoldfastError | None:
+    """The error for a person; None: it is a fault of this program."""
+    if isinstance(error, HoldfastError):
+        return error
+    if error.filename is None:
+        return None
+    return Refused(
+        f"{error.filename} cannot be used: {error.strerror}.",
+        cause="this user may not write there, the file system is read-only, or it is full.",
+        action="give a place that this user may write, with space; --home names the folder of all "
+        "local files.",
+    )
 
 
 def _show(error: HoldfastError) -> int:

@@ -231,6 +231,8 @@ def _check_files(collected: _Collected) -> None:
     collected.problems.extend(
         f"functions: there is no file {path}" for path in functions if not Path(path).is_file()
     )
+    # Executors have a working folder of their own.
+    collected.fields["functions",] = tuple(str(Path(path).absolute()) for path in functions)
 
 
 def _check_copies(collected: _Collected) -> None:

@@ -18,6 +18,7 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
 from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
+from holdfast.runtime.jvm.starting import ends_at_once
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.keep_going import KeepGoing
@@ -116,7 +117,8 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 @contextmanager
 def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkContext]:
     no_numpy_to_java()
-    context = spark_context(settings)
+    with ends_at_once():
+        context = spark_context(settings)
     # After Spark has started, because Spark's own handlers would replace these.
     _on_signals(stop)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ class Job(RunningJob):
     def __post_init__(self) -> None:
         functions = self.home / "lucky.py"
         functions.write_text(FUNCTIONS)
-        self.properties |= {"state.partitions": "3", "functions": str(functions)}
+        # Relative, as people give it; executors have a working folder of their own.
+        given = os.path.relpath(functions)
+        self.properties |= {"state.partitions": "3", "functions": given}
         (self.home / "job.sql").write_text(SQL.format(self.application_id))
         admin = Admin(self.client)
         admin.ensure_topic(f"{self.application_id}-in", PARTITIONS, -1, {})

@@ -72,6 +72,26 @@ def test_what_is_no_error_of_ours_is_a_bug_and_keeps_its_traceback(
         main(["fail"])
 
 
+def test_a_place_that_cannot_be_written_is_named(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    try:
+        (tmp_path / "file" / "home").mkdir()
+    except OSError as error:
+        failing.append(error)
+    assert main(["fail"]) == 2
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/file/home cannot be used: Not a directory." in told
+    assert "--home" in told
+
+
+def test_an_error_of_a_socket_keeps_its_traceback(failing: list[BaseException]) -> None:
+    failing.append(ConnectionResetError(104, "Connection reset by peer"))
+    with pytest.raises(ConnectionResetError):
+        main(["fail"])
+
+
 def test_ctrl_c_ends_quietly(
     failing: list[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,7 +31,7 @@ class Shell:
     def __init__(self, properties: dict[str, object] | None = None) -> None:
         self._file = io.StringIO()
         console = Console(file=self._file, width=200)
-        self.session = Session(console, Broker({}), {}, properties or {})
+        self.session = Session(console, Broker(dict), {}, properties or {})
 
     def __call__(self, text: str) -> str:
         """Carry out statements; the lines shown, without trailing blanks."""

@@ -263,3 +263,11 @@ def test_an_override_needs_a_value_and_may_hold_equal_signs() -> None:
 )
 def test_the_application_id_follows_from_the_file(file: str, expected: str) -> None:
     assert application_id_of(Path(file)) == expected
+
+
+def test_a_file_of_functions_may_be_given_by_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert _build(functions="f.py").functions == (str(tmp_path / "f.py"),)

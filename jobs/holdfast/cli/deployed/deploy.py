@@ -131,7 +131,9 @@ def deploy_local(
     from holdfast.deploy.checks.preflight import check
     from holdfast.deploy.local.revisions import JobFiles
     from holdfast.deploy.local.target import LocalDeployment
+    from holdfast.local.java import find_java
 
+    find_java()
     settings = job.settings
     deployment = LocalDeployment(Path(settings.home), name)
     tell(f"checking {name}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 
 from rich.table import Table
 
 from holdfast.cli.deployed.orders import books
 from holdfast.cli.shell.show import grid
-from holdfast.errors import InvalidTestCase, KafkaUnavailable
+from holdfast.errors import InvalidConfig, InvalidTestCase, KafkaUnavailable
 from holdfast.sql.parse.script import Script
 from holdfast.sql.parse.statements import AssertTopic, Print
 from holdfast.sql.plan.sources.listing import relations
@@ -31,10 +33,14 @@ _SILENT_S = 30.0  # a silent broker is not asked again for this time
 
 
 class Broker:
-    """Reads from the broker; it connects at the first request."""
+    """Reads from the broker; it connects at the first request.
 
-    def __init__(self, client: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
-        self._client = dict(client)
+    Args:
+        client: makes the librdkafka properties; raises `InvalidConfig` if no broker is named.
+    """
+
+    def __init__(self, client: Callable[[], Mapping[str, str]], *, timeout_s: float = 10.0) -> None:
+        self._made = client
         self._timeout_s = timeout_s
         self._silent_until = 0.0
 
@@ -66,10 +72,16 @@ class Broker:
             self._silent_until = time.monotonic() + _SILENT_S
             return {}
 
+    @cached_property
+    def _client(self) -> dict[str, str]:
+        return dict(self._made())
+
     def answers(self) -> bool:
         """Whether a broker is named, and answered the last request."""
-        named = bool(self._client.get("bootstrap.servers"))
-        return named and time.monotonic() >= self._silent_until
+        with suppress(InvalidConfig):
+            named = bool(self._client.get("bootstrap.servers"))
+            return named and time.monotonic() >= self._silent_until
+        return False
 
     def _count(self, topic: str) -> str:
         bounds = Admin(self._client, self._timeout_s).bounds(topic)

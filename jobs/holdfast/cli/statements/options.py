@@ -23,6 +23,7 @@ from holdfast.config.load import (
     from_overrides,
     from_yaml,
 )
+from holdfast.config.no_broker import or_no_broker
 from holdfast.config.secrets import is_secret, names_file
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
@@ -183,9 +184,12 @@ def load_settings(
     origins.append(from_overrides(overrides))
     origins.extend([Origin("--home", {"home": home})] if home else [])
     settings = build_settings(origins, application_id)
-    named = any(key.endswith("bootstrap.servers") for o in origins for key in o.values)
-    local = None if named else LocalKafka(Path(settings.home)).status()
-    return replace(settings, bootstrap_servers=local.bootstrap_servers) if local else settings
+    if any(key.endswith("bootstrap.servers") for o in origins for key in o.values):
+        return settings
+    local = LocalKafka(Path(settings.home)).status()
+    if local is None:
+        return or_no_broker(settings)
+    return replace(settings, bootstrap_servers=local.bootstrap_servers)
 
 
 def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:

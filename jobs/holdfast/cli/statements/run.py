@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.statements.options import Sql, job_options, load_job, sql_options
 from holdfast.lazy_imports import load_later
+from holdfast.local.java import find_java
 
 __all__ = ["command"]
 
@@ -66,6 +67,7 @@ def command(
     from holdfast.runtime.jvm.session import is_local
 
     if is_local(job.settings):
+        find_java()  # before any topic is made
         start_making()
 
     run(job.topology, job.settings, stop_when_caught_up=until_caught_up)

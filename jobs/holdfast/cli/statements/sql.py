@@ -54,7 +54,7 @@ def command(
     settings = load_settings(config, overrides, home)
     session = Session(
         console(),
-        Broker(settings.client()),
+        Broker(settings.client),
         load_functions(settings.functions),
         named_properties(config, overrides),
     )

@@ -1,0 +1,47 @@
+"""Ends this process at once if it is told to while Spark starts.
+
+Starting Spark takes some seconds, in which PySpark waits for a JVM that ignores SIGINT and knows of
+no other signal: an interrupted start would leave the JVM behind.  Nothing of the job has begun, so
+nothing has to be ended in order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import psutil
+
+__all__ = ["ends_at_once"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALLED = 128  # the status of a process that a signal ends, as shells have it
+
+
+@contextmanager
+def ends_at_once() -> Iterator[None]:
+    """A signal in here ends this process and the processes that it has started."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _end) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    group = os.getpgid(0)
+    for child in psutil.Process().children(recursive=True):
+        # Not those that are to outlive this process: they have a group of their own.
+        with suppress(OSError, psutil.Error):
+            if os.getpgid(child.pid) == group:
+                child.kill()
+    os.write(2, b"\nStopped.\n")
+    os._exit(_SIGNALLED + number)
