@@ -202,8 +202,8 @@ def test_lost_records_are_told_before_anything_is_brought_in(
     if "belong to" in wrong:
         copied = replace(settings, snapshots=SnapshotSettings("/s", topics="copied"))
         check_offsets(admin, copied, savepoint, new.queries)
-        found = Offsets(admin, copied, savepoint, new.queries).origin(first, new.queries[0])
-        assert found.source.ids == {"in": "another in"}
+        origin = Offsets(admin, copied, savepoint, new.queries).origin(first, new.queries[0])
+        assert origin.source.ids == {"in": "another in"}
     careless = replace(settings, ingest=replace(settings.ingest, fail_on_data_loss=False))
     check_offsets(admin, careless, savepoint, new.queries)
 
