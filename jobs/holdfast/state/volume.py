@@ -12,6 +12,7 @@ numbered folder with a lock that the operating system releases when the process 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import time
@@ -25,6 +26,7 @@ from holdfast.state.files import error_kind, read_json, write_json
 
 __all__ = ["Volume", "claim", "claim_ordinal"]
 
+_LOG = logging.getLogger(__name__)
 _LAYOUT_VERSION = 1
 _POLL_S = 0.1
 
@@ -138,8 +140,10 @@ def claim_ordinal(root: Path, ordinal: int, wait_s: float) -> Volume:
     if volume is None:
         raise Refused(
             f"The volume {root / str(ordinal)} is held by another process after {wait_s:g} s.",
-            cause="two executors share one claim, or a process of this pod hangs",
-            action="give each executor a claim of its own (ReadWriteOncePod); delete the pod.",
+            cause="another executor or query server with this number runs, or one hangs",
+            action="stop it, or give this one a folder of its own (--home; a query server also "
+            "--server-id); in a cluster give each pod a claim of its own (ReadWriteOncePod), and "
+            "delete the pod that hangs.",
         )
     return volume
 
@@ -156,11 +160,14 @@ def _refusing(root: Path) -> Iterator[None]:
 
 
 def _await_free(root: Path, ordinals: Sequence[int], wait_s: float) -> Volume | None:
-    deadline = time.monotonic() + wait_s
+    deadline, told = time.monotonic() + wait_s, False
     while True:
         volume = _first_free(root, ordinals)
         if volume is not None or time.monotonic() >= deadline:
             return volume
+        if not told:
+            _LOG.info("Other processes hold the volumes of %s: waiting %g s", root, wait_s)
+            told = True
         time.sleep(_POLL_S)
 
 

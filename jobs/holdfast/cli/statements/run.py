@@ -8,8 +8,12 @@ from pathlib import Path
 import click
 
 from holdfast.cli.statements.options import Sql, job_options, load_job, sql_options
+from holdfast.config.settings import Settings
+from holdfast.errors import Refused
 from holdfast.lazy_imports import load_later
 from holdfast.local.java import find_java
+from holdfast.local.processes import is_running
+from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["command"]
 
@@ -67,7 +71,21 @@ def command(
     from holdfast.runtime.jvm.session import is_local
 
     if is_local(job.settings):
+        _refuse_second(job.settings)
         find_java()  # before any topic is made
         start_making()
 
     run(job.topology, job.settings, stop_when_caught_up=until_caught_up)
+
+
+def _refuse_second(settings: Settings) -> None:
+    """Two drivers of one job would take turns to fence each other."""
+    name = settings.application_id
+    status = JobStatus.read(status_path(settings.home, name))
+    if status is not None and is_running(status):
+        raise Refused(
+            f"The job {name} runs already in {settings.home} (pid {status.pid}).",
+            cause="`holdfast deploy` or another `holdfast run` has started it",
+            action=f"end it first (`holdfast status {name}`, `holdfast undeploy {name}`), or run "
+            "the statements as another job: --set application.id=NAME",
+        )

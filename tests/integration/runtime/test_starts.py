@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark starts ends the command and everything that it has started."""
+"""Starts that are interrupted, and starts of a job that runs already."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from holdfast.local.broker import BrokerStatus
+from holdfast.types.status import JobState
 from tests.support.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(300)
@@ -59,3 +60,22 @@ def test_a_signal_while_spark_starts_ends_everything_at_once(
     finally:
         if job.process.poll() is None:
             os.killpg(job.process.pid, signal.SIGKILL)
+
+
+def test_a_second_run_of_a_job_in_one_home_is_refused(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = kafka_topic_name("in")
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    job = RunningJob(tmp_path, client, "app-" + topic[-30:])
+    (tmp_path / "job.sql").write_text(SQL.format(topic=topic))
+    job.start()
+    try:
+        first = job.until(lambda s: s.state is JobState.RUNNING, "the start")
+        second = job.finish()
+        assert second.returncode == 2
+        assert f"runs already in {tmp_path} (pid {first.pid})" in second.stderr
+        assert job.stop() == 0
+        assert job.finish().returncode == 0
+    finally:
+        job.stop()
