@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast import __version__
 from holdfast.errors import BadRequest
-from holdfast.serve.contract import MemberState
+from holdfast.serve.contract import MemberState, PartitionState
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.guard.access import Client
 from holdfast.serve.http.openapi import openapi
 from holdfast.serve.http.request import Request
 
 __all__ = ["KsqlAbout"]
+
+_SILENT_S = 15.0  # ends are asked for every two seconds
 
 
 class KsqlAbout:
@@ -33,7 +37,10 @@ class KsqlAbout:
         await request.json({"KsqlServerInfo": about})
 
     async def health(self, request: Request, client: Client) -> None:
-        """GET /healthcheck: 200 when all stores of this server are restored, else 503."""
+        """GET /healthcheck: 200 when all stores of this server are restored, else 503.
+
+        Rows are served while Kafka is silent, too; `kafka` tells that they grow old.
+        """
         me = self._serving.cluster.me
         mine = next((m for m in self._serving.cluster.members() if m.server_id == me), None)
         holdings = mine.holdings if mine else ()
@@ -41,7 +48,7 @@ class KsqlAbout:
         ready = mine is not None and mine.state is MemberState.READY
         details = {
             "metastore": {"isHealthy": True},
-            "kafka": {"isHealthy": all(h.state.error is None for h in holdings)},
+            "kafka": _kafka([h.state for h in holdings]),
             "stores": {"isHealthy": ready, "partitions": len(holdings), "restoring": restoring},
         }
         body = {
@@ -99,6 +106,18 @@ class KsqlAbout:
     async def valid_property(self, request: Request, client: Client) -> None:
         """GET /is_valid_property/NAME."""
         await request.json(True)
+
+
+def _kafka(states: Sequence[PartitionState]) -> dict[str, Any]:
+    """Healthy unless a changelog cannot be followed, or its end was last seen too long ago."""
+    seen_ms = min((s.checked_ms for s in states if not s.restoring), default=None)
+    silent_s = 0.0 if seen_ms is None else time.time() - seen_ms / 1000
+    told: dict[str, Any] = {
+        "isHealthy": all(s.error is None for s in states) and silent_s < _SILENT_S
+    }
+    if silent_s >= _SILENT_S:
+        told["lastSeenMs"] = seen_ms
+    return told
 
 
 def _place(address: str) -> str:
