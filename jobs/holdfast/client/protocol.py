@@ -123,7 +123,7 @@ def _told(body: Mapping[str, Any], status: int) -> HoldfastError:
 
 def _partitions(found: Mapping[str, Any] | None) -> dict[int, Partition]:
     return {
-        int(n): Partition(p["position"], p["lag"], p.get("server", ""))
+        int(n): Partition(p["position"], p["lag"], p.get("server", ""), p.get("checked_ms", 0))
         for n, p in (found or {}).items()
     }
 

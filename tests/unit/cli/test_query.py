@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.cli.servers.query import _told_lag
+from holdfast.client import Partition
 from holdfast.serve.http.guard.access import Access
 from tests.support.serve.http_world import served
 
@@ -25,6 +28,15 @@ def test_a_pull_query_is_shown_as_a_table_and_as_json(
         assert json.loads(capfd.readouterr().out)["M"] == "12.30"
         assert main([*ask, "nonsense"]) == 2
         assert "Syntax Error" in capfd.readouterr().err
+
+
+def test_an_answer_of_servers_that_do_not_hear_from_kafka_is_told_to_be_old() -> None:
+    now_ms = int(time.time() * 1000)
+    recent, old = Partition(5, 2, checked_ms=now_ms), Partition(5, 1, checked_ms=now_ms - 60_000)
+    assert _told_lag([recent, Partition(5, 1)]) == "3 changes behind"
+    assert _told_lag([]) == "0 changes behind"
+    told = _told_lag([recent, old])
+    assert told.startswith("3 changes behind 60 s ago: the servers have heard nothing from Kafka")
 
 
 def test_tokens_go_into_the_file_that_servers_read(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from holdfast.client import Result, Row
+    from holdfast.client import Partition, Result, Row
 
 __all__ = ["command"]
+
+_SILENT_S = 15.0  # servers ask Kafka every two seconds
 
 
 @click.command("query")
@@ -93,5 +96,14 @@ def _show_table(result: Result) -> None:
     for row in result:
         table.add_row(*("NULL" if value is None else str(value) for value in row.in_order))
     Console(markup=False, highlight=False).print(table)
-    behind = sum(p.lag for p in result.partitions.values())
-    click.echo(f"{len(result):,} rows, {behind:,} changes behind", err=True)
+    click.echo(f"{len(result):,} rows, {_told_lag(result.partitions.values())}", err=True)
+
+
+def _told_lag(partitions: Collection[Partition]) -> str:
+    """How far the answer lags behind the table, as far as the servers know."""
+    behind = f"{sum(p.lag for p in partitions):,} changes behind"
+    seen_ms = min((p.checked_ms for p in partitions if p.checked_ms), default=None)
+    silent_s = 0.0 if seen_ms is None else time.time() - seen_ms / 1000
+    if silent_s < _SILENT_S:
+        return behind
+    return f"{behind} {silent_s:,.0f} s ago: the servers have heard nothing from Kafka since"

@@ -68,6 +68,7 @@ def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
             "lag": state.lag,
             "restoring": state.restoring,
             "server": state.server,
+            "checked_ms": state.checked_ms,
         }
         for number, state in states.items()
     }

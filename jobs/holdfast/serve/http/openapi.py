@@ -28,7 +28,8 @@ _TEXT, _WHOLE, _YES = {"type": "string"}, {"type": "integer"}, {"type": "boolean
 _ANY_OBJECT: _Json = {"type": "object", "additionalProperties": True}
 _ROW: _Json = {"type": "array", "items": {}}
 _PARTITION = _object(
-    {"position": _WHOLE, "lag": _WHOLE, "restoring": _YES, "server": _TEXT}, ("position", "lag")
+    {"position": _WHOLE, "lag": _WHOLE, "restoring": _YES, "server": _TEXT, "checked_ms": _WHOLE},
+    ("position", "lag"),
 )
 _PARTITIONS: _Json = {"type": "object", "additionalProperties": _ref("Partition")}
 _COLUMN = _object({"name": _TEXT, "type": _TEXT}, ("name", "type"))

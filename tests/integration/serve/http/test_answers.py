@@ -69,7 +69,9 @@ def test_our_json_has_columns_rows_and_where_they_stood(http: httpx.Client) -> N
     assert found == {
         "columns": [{"name": c.name, "type": str(c.type)} for c in NAME_COUNT],
         "rows": [["k0", 0], ["k1", 1]],
-        "partitions": {"0": {"position": 17, "lag": 3, "restoring": False, "server": "0"}},
+        "partitions": {
+            "0": {"position": 17, "lag": 3, "restoring": False, "server": "0", "checked_ms": 0}
+        },
     }
 
 

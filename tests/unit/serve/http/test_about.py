@@ -15,14 +15,17 @@ def _state(age_s: float, *, restoring: bool = False, error: str | None = None) -
     return PartitionState(0, 5, 5, restoring=restoring, checked_ms=checked_ms, error=error)
 
 
-@pytest.mark.parametrize(("states", "healthy"), [
+@pytest.mark.parametrize(("stores", "healthy"), [
     ([], True),
-    ([_state(2), _state(0)], True),
-    ([_state(2), _state(60)], False),
-    ([_state(2), _state(60, restoring=True)], True),
-    ([_state(2, error="TopicMissing")], False),
+    ([(2, False, None), (0, False, None)], True),
+    ([(2, False, None), (60, False, None)], False),
+    ([(2, False, None), (60, True, None)], True),
+    ([(2, False, "TopicMissing")], False),
 ])  # fmt: skip
-def test_a_silent_broker_is_not_healthy(states: list[PartitionState], healthy: bool) -> None:
+def test_a_silent_broker_is_not_healthy(
+    stores: list[tuple[float, bool, str | None]], healthy: bool
+) -> None:
+    states = [_state(age_s, restoring=again, error=error) for age_s, again, error in stores]
     told = _kafka(states)
     assert told["isHealthy"] is healthy
     silent = not healthy and not any(state.error for state in states)
