@@ -164,6 +164,8 @@ _TRIED: dict[str, list[list[str]]] = {
     "inspect": [["inspect", "--config", "{config}"]],
     "verify": [["verify", "{sql}", "--config", "{config}"]],
     "compaction": [["compaction", "survey", "--config", "{config}"]],
+    "savepoint": [["savepoint", "create", "job", "s", "--config", "{config}",
+                   "--set", "snapshot.uri=/tmp", "--timeout", "1"]],
     "topics": [["topics", "{sql}", "--config", "{config}"]],
     "check": [["check", "{sql}", "--config", "{config}", "--json"]],
     "sinks": [["sinks", "--config", "{config}"]],

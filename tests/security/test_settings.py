@@ -22,7 +22,8 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 _NEVER = (
     "application.id", "bootstrap.servers", "driver.memory.mb", "executor.memory.mb", "executors",
     "executors.keep", "functions", "home", "metrics.port", "spark.master", "spark.secret.file",
-    "snapshot.interval.ms", "snapshot.retained", "snapshot.uri", "standby.replicas",
+    "savepoint.from", "savepoint.topics", "snapshot.interval.ms", "snapshot.retained",
+    "snapshot.uri", "standby.replicas",
     "state.cleanup.delay.ms", "state.dir",
     "kafka.plugin.library.paths", "kafka.sasl.kerberos.kinit.cmd", "kafka.bootstrap.servers",
     "kafka.sasl.password", "kafka.sasl.password.file", "kafka.ssl.engine.location",
