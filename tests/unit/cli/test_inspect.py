@@ -110,18 +110,15 @@ def test_a_state_partition_shows_its_standbys(standby: StandbyStatus, text: str)
     assert "standbys" not in shown(JobView("app", status(), True, (view(ROWS),)))
 
 
-NOW_MS = int(time.time() * 1000)
-
-
 @pytest.mark.parametrize(
     ("snapshot", "texts"),
     [
         (SnapshotState(), ("none yet",)),
-        (SnapshotState(90, NOW_MS - 7_200_000, 12 << 20), ("2.0 h ago, 12.0 MiB, level",)),
-        (SnapshotState(95, NOW_MS + 90_000, 512), ("0.0 s ago, 512 B, level",)),
-        (SnapshotState(50, NOW_MS - 7_200_000, 2_048), ("2.0 h ago, 2.0 KiB, 40 behind",)),
+        (SnapshotState(90, -7_200_000, 12 << 20), ("2.0 h ago, 12.0 MiB, level",)),
+        (SnapshotState(95, 90_000, 512), ("0.0 s ago, 512 B, level",)),
+        (SnapshotState(50, -7_200_000, 2_048), ("2.0 h ago, 2.0 KiB, 40 behind",)),
         (
-            SnapshotState(50, NOW_MS - 7_200_000, 2_048, error="No s3.here [x]. It is away."),
+            SnapshotState(50, -7_200_000, 2_048, error="No s3.here [x]. It is away."),
             ("2.0 h ago, 2.0 KiB, 40 behind", "failing: No s3.here [x]. "),
         ),
         (SnapshotState(error="OSError: away"), ("failing: OSError: away ",)),
@@ -130,6 +127,9 @@ NOW_MS = int(time.time() * 1000)
 def test_a_state_partition_shows_its_newest_snapshot(
     snapshot: SnapshotState, texts: tuple[str, ...]
 ) -> None:
+    if snapshot.taken_ms:  # from now
+        taken_ms = int(time.time() * 1000) + snapshot.taken_ms
+        snapshot = replace(snapshot, taken_ms=taken_ms)
     bare = replace(PARTITION, partition=1)
     sold = replace(SOLD, state_partitions=(replace(PARTITION, snapshot=snapshot), bare))
     job = JobView("app", status(), True, (TableView("SOLD", "ctas_sold", sold),))
