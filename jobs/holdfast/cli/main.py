@@ -8,7 +8,6 @@ action and end with status 2 (a person has to decide) or 1; Ctrl-C ends with sta
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import click
 
 from holdfast import __version__
+from holdfast.cli.groups import LazyGroup
 from holdfast.config.logs import LogFormat, configure_logging
 from holdfast.errors import HoldfastError, PreconditionsChanged, Refused
 
@@ -62,18 +62,8 @@ _CHANGED = 4  # the approved plan no longer fits: a program may survey and plan 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
-class _LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _COMMANDS.get(cmd_name)
-        if module is None:
-            return None
-        command: click.Command = importlib.import_module(module).command
-        return command
+class _Commands(LazyGroup):
+    """All commands."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name the pages of documentation, and their folder."""
@@ -83,7 +73,11 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(PAGES.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    modules={name: f"{module}:command" for name, module in _COMMANDS.items()},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="holdfast")
 @click.option("--debug", is_flag=True, envvar="HOLDFAST_CLI_DEBUG", help="Show tracebacks.")
 @click.option(

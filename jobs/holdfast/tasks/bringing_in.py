@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +43,6 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
 from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import JoinStep
 
 __all__ = ["Origin", "Share", "bring_in", "shares"]
 
@@ -151,18 +150,21 @@ class _Work:
 
     def sort(self) -> None:
         """Puts the rows of the former state partitions into the files of their heirs."""
-        query, step = self._plan.query, self._plan.query.step
-        # Those of a broadcast join have the same rows: one is enough, and every heir gets it.
-        alike = isinstance(step, JoinStep) and step.broadcast
+        query = self._plan.query
         everywhere: dict[bytes, list[bytes]] = {}
         with _on_volume(self._root), ExitStack() as stack:
             self._root.mkdir(parents=True)
             files = {p: stack.enter_context(self._file(p).open("wb")) for p in self._share.new}
-            for saved in self._stores[:1] if alike else self._stores:
+            # Those of a broadcast join have the same rows: one is enough, and every heir gets it.
+            for saved in self._stores[:1] if query.is_broadcast else self._stores:
                 folder = self._root / f"{saved.partition}.store"
                 with closing(self._fetched(saved, folder)) as store:
                     for keys, rows in store.pieces(_ROWS, _BYTES):
-                        self._spread(keys, rows, files, files.values() if alike else everywhere)
+                        if query.is_broadcast:
+                            for file in files.values():
+                                file.write(msgpack.packb((keys, rows)))
+                        else:
+                            self._spread(keys, rows, files, everywhere)
                 shutil.rmtree(folder)
         self._everywhere = merged(query, everywhere) if everywhere else {}
 
@@ -171,13 +173,9 @@ class _Work:
         keys: list[bytes],
         rows: list[bytes],
         files: Mapping[int, BinaryIO],
-        everywhere: Collection[BinaryIO] | dict[bytes, list[bytes]],
+        everywhere: dict[bytes, list[bytes]],
     ) -> None:
-        """Puts rows into files.
-
-        Args:
-            everywhere: the files that rows of every state partition go to, or what collects them.
-        """
+        """Puts rows into the files of their heirs; `everywhere` collects those of all heirs."""
         of = homes(self._plan.query, keys)
         places = state_partitions(pa.array(of, pa.binary()), self._plan.state_partitions)
         parts: dict[int, tuple[list[bytes], list[bytes]]] = {}
@@ -186,15 +184,12 @@ class _Work:
                 part = parts.setdefault(place, ([], []))
                 part[0].append(key)
                 part[1].append(row)
-            elif isinstance(everywhere, dict):
+            else:
                 everywhere.setdefault(key, []).append(row)
         for place, part in parts.items():
             if place not in files:
                 raise _astray(self._plan.query.id, part[0][0], place, self._share)
             files[place].write(msgpack.packb(part))
-        if not isinstance(everywhere, dict):
-            for file in everywhere:
-                file.write(msgpack.packb((keys, rows)))
 
     def _file(self, partition: int) -> Path:
         return self._root / f"{partition}.rows"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from time import time
 
 from holdfast.errors import HoldfastError
 from holdfast.state import copied_position
@@ -131,4 +131,4 @@ class _Upload:
             shutil.rmtree(self.copy, ignore_errors=True)
         reached(SavepointStep.SAVED, query_id, self.partition)
         name = store_name(settings.application_id, query_id, self.partition)
-        return Manifest(name, position, int(time() * 1000), files)
+        return Manifest(name, position, int(time.time() * 1000), files)

@@ -290,6 +290,11 @@ class Query:
         return () if isinstance(self.step, AggregateStep | ProjectStep) else self.step.inputs
 
     @property
+    def is_broadcast(self) -> bool:
+        """Whether every state partition has all of a table: see `JoinStep.broadcast`."""
+        return isinstance(self.step, JoinStep) and self.step.broadcast
+
+    @property
     def read_once(self) -> bool:
         """Whether all inputs read the same records: a self-join reads its topic once."""
         return len(self.inputs) > 1 and len(set(self.sources)) == 1

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from holdfast.cli.groups import LazyGroup
 
 __all__ = ["command"]
 
-# In the order of their use; a command is imported when it is used.
-_COMMANDS = ("survey", "plan", "apply", "verify", "repair")
+# In the order of their use.
+_MODULES = {
+    name: f"holdfast.cli.compaction.{name}:{name}_command"
+    for name in ("survey", "plan", "apply", "verify", "repair")
+}
 
 
-class _Steps(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"holdfast.cli.compaction.{cmd_name}")
-        found: click.Command = getattr(module, f"{cmd_name}_command")
-        return found
-
-
-@click.group("compaction", cls=_Steps)
+@click.group("compaction", cls=LazyGroup, modules=_MODULES)
 def command() -> None:
     """See what changelog topics cost, plan their compaction, and carry it out.
 

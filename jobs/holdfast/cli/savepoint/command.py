@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from holdfast.cli.groups import LazyGroup
 
 __all__ = ["command"]
 
-_COMMANDS = ("create", "list", "show", "export", "delete")
+_MODULES = {
+    name: f"holdfast.cli.savepoint.{name}:command"
+    for name in ("create", "list", "show", "export", "delete")
+}
 
 
-class _Steps(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        found: click.Command = importlib.import_module(f"holdfast.cli.savepoint.{cmd_name}").command
-        return found
-
-
-@click.group("savepoint", cls=_Steps)
+@click.group("savepoint", cls=LazyGroup, modules=_MODULES)
 def command() -> None:
     """Freeze the tables of a running job, and begin other jobs with them.
 

@@ -74,8 +74,8 @@ class StatelessQuery(QueryRun):
         A topic partition without a commit stands where the query began to read it.
         """
         topic = self.query.source.topic
-        topic_id = self._services.admin.look(topic).topic_id
-        partitions = list(self._services.admin.bounds(topic))
+        found = self._services.admin.look(topic)
+        topic_id, partitions = found.topic_id, list(found.bounds)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             markers = zip(partitions, pool.map(self._marker_of, partitions), strict=True)
             known = {p: m for p, m in markers if m is not None and not m.of_other(topic_id)}

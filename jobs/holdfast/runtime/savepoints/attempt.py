@@ -117,6 +117,7 @@ class Attempt:
         done: dict[_Key, Manifest] = {}
         heard = dict.fromkeys(wanted.values(), time.monotonic())
         while len(done) < len(wanted):
+            time.sleep(_POLL_S)
             self._check_time()
             for report in self._told():
                 heard[report.where] = time.monotonic()
@@ -126,7 +127,6 @@ class Attempt:
             for where in {wanted[key] for key in wanted.keys() - done.keys()}:
                 if where not in known and time.monotonic() - heard[where] > _LOST_S:
                     raise Again(f"executor {where.executor_id} was lost with its copies")
-            time.sleep(_POLL_S)
         return done
 
     def _told(self) -> Sequence[CopiesReport]:

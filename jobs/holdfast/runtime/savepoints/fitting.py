@@ -68,7 +68,7 @@ def _check_final(saved: SavedQuery, query: Query, state_partitions: int) -> None
 
 
 def _check_shared(saved: SavedQuery, topics: dict[str, str], queries: Sequence[Query]) -> None:
-    """No offset is right for the records of all who write a topic of INSERT INTO."""
+    """Refuses a topic that INSERT INTO of both jobs writes: no offset fits the records of both."""
     shared = {query.sink.topic for query in queries if not claims_sink(query)}
     shared -= {query.sink.topic for query in queries if query.sink.internal}
     for source in saved.sources:

@@ -1,4 +1,4 @@
-"""Offsets from which the queries of a job go on that begins with a savepoint."""
+"""The first source offsets of a job that begins with a savepoint."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _relation(of: Source | Sink) -> Node:
 def _way(query: Query) -> str:
     if isinstance(query.step, ProjectStep):
         return ""
-    return "broadcast" if isinstance(query.step, JoinStep) and query.step.broadcast else "by key"
+    return "broadcast" if query.is_broadcast else "by key"
 
 
 def _step_node(query: Query, changelog: str) -> Node:

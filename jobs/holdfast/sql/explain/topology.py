@@ -76,7 +76,7 @@ def _event_time(source: Source) -> str:
 
 
 def _shuffle(query: Query) -> str:
-    if isinstance(query.step, JoinStep) and query.step.broadcast:
+    if query.is_broadcast:
         return "Broadcast of the right rows; the left ones by pmod(topic partition, P)"
     return "Shuffle by key: pmod(hash(key), P)"
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 __all__ = [
-    "NAME",
     "SavedQuery",
     "SavedSource",
     "SavedStore",
@@ -35,7 +34,7 @@ __all__ = [
     "split_reference",
 ]
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VERSION = 1
 _DOCUMENT = "savepoint.json"
 _FOLDER = "savepoints"
@@ -173,7 +172,7 @@ def split_reference(text: str) -> tuple[str, str]:
         Refused: it is no such text.
     """
     application_id, slash, name = text.partition("/")
-    if not slash or not application_id or not NAME.fullmatch(name):
+    if not slash or not application_id or not _NAME.fullmatch(name):
         raise Refused(
             f"{text!r} names no savepoint.",
             action="write APPLICATION/NAME, the job that it was made of and its name; "
@@ -191,7 +190,7 @@ def _parsed(data: bytes) -> Savepoint:
     found = _document().validate_json(data)
     if found.version != _VERSION:
         raise ValueError(f"its version is {found.version}, not {_VERSION}")
-    if not NAME.fullmatch(found.attempt):
+    if not _NAME.fullmatch(found.attempt):
         raise ValueError("its attempt is none")
     for query in found.queries:
         for store in query.stores:
@@ -310,7 +309,7 @@ class SavepointPlace:
 
     def _folder(self, name: str) -> str:
         """The folder of a savepoint; names come from commands and from the control topic."""
-        if not NAME.fullmatch(name) or set(self.application_id) <= {"."}:
+        if not _NAME.fullmatch(name) or set(self.application_id) <= {"."}:
             raise Refused(
                 f"{self.application_id}/{name} cannot be a savepoint's name.",
                 action="take letters, digits, `.`, `_` and `-`, at most 100, a letter or digit "

@@ -38,6 +38,7 @@ from holdfast.types.topology import Format, WindowKind
 __all__ = [
     "decode_keys",
     "encode_keys",
+    "first_measured",
     "keeps_state_keys",
     "measured",
     "measured_all",
@@ -97,6 +98,12 @@ def _by_length(keys: pa.Array) -> npt.NDArray[np.uint64 | np.int64]:
 def unmeasured(data: bytes) -> bytes:
     """The inverse of `measured`."""
     return data[_LENGTH.size :]
+
+
+def first_measured(data: bytes) -> bytes:
+    """The key with whose `measured` form the data begins."""
+    (size,) = _LENGTH.unpack_from(data)
+    return data[_LENGTH.size : _LENGTH.size + size]
 
 
 def window_key(key: bytes, start_ms: int) -> bytes:

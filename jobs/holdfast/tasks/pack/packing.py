@@ -39,7 +39,6 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     AggregateStep,
-    JoinStep,
     Query,
     Window,
     WindowKind,
@@ -108,7 +107,7 @@ def cut(
     A broadcast join has the rows of its table everywhere, and the records of its stream in the
     state partition of their topic partition: no key is hot then, and they keep their order.
     """
-    if isinstance(query.step, JoinStep) and query.step.broadcast:
+    if query.is_broadcast:
         sides = made[SIDE].to_numpy()
         table = made.filter(pa.array(sides == 1))
         stream = made.filter(pa.array(sides == 0))

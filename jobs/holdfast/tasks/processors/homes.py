@@ -40,7 +40,7 @@ def homes(query: Query, keys: Sequence[bytes]) -> list[bytes | None]:
     step = query.step
     if isinstance(step, AggregateStep):
         return _of_groups(step, keys)
-    if _is_broadcast(query):
+    if query.is_broadcast:
         return [None] * len(keys)
     kind = _kind(query)
     if kind in _PLAIN:
@@ -63,7 +63,7 @@ def merged(query: Query, rows: Mapping[bytes, Sequence[bytes]]) -> dict[bytes, b
     Raises:
         TypeError: the query has no such rows.
     """
-    merge = _first if _is_broadcast(query) else _MERGES.get(_kind(query))
+    merge = _first if query.is_broadcast else _MERGES.get(_kind(query))
     if rows and merge is None:
         raise TypeError(f"{query.id} has no rows that belong to every state partition")
     return {key: merge(found) for key, found in rows.items()} if merge is not None else {}
@@ -75,10 +75,6 @@ def _of_groups(step: AggregateStep, keys: Sequence[bytes]) -> list[bytes | None]
     if step.window.kind is WindowKind.SESSION:
         return [split_session(key)[0] for key in keys]
     return list(split_window(keys)[0])
-
-
-def _is_broadcast(query: Query) -> bool:
-    return isinstance(query.step, JoinStep) and query.step.broadcast
 
 
 def _kind(query: Query) -> object:

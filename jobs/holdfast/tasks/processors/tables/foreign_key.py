@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from holdfast.tasks.evaluate.keys import measured
+from holdfast.tasks.evaluate.keys import first_measured, measured
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.pack.rows import row_time
 from holdfast.tasks.processors.base import Changes, StoreView
@@ -138,8 +138,7 @@ def home_of(state_key: bytes) -> bytes:
     """The foreign key of a row, from its state key: the right row's own, or where a left points."""
     if state_key.startswith(_RIGHT):
         return state_key[len(_RIGHT) :]
-    start = len(_prefix(b""))
-    return state_key[start : start + int.from_bytes(state_key[len(_LEFT) : start], "big")]
+    return first_measured(state_key[len(_LEFT) :])
 
 
 def _prefix(key: bytes) -> bytes:

@@ -1,0 +1,36 @@
+"""Groups that import a command's module when the command is asked for.
+
+So `--help` does not wait for the libraries of other commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+__all__ = ["LazyGroup"]
+
+
+class LazyGroup(click.Group):
+    """A group of commands that each have a module.
+
+    Args:
+        modules: `module:attribute` by the command's name, in the order in which they are listed.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._modules:
+            return None
+        module, _, attribute = self._modules[cmd_name].partition(":")
+        found: click.Command = getattr(importlib.import_module(module), attribute)
+        return found
