@@ -24,6 +24,7 @@ __all__ = [
     "InvalidStatement",
     "InvalidTestCase",
     "KafkaUnavailable",
+    "Moved",
     "NoHolder",
     "NotAllowed",
     "NotOwner",
@@ -154,6 +155,10 @@ class PlanAgain(HoldfastError):
 
 class OffsetOverlap(PlanAgain):
     """A batch overlaps a commit marker only in part, or does not cover all that the marker has."""
+
+
+class Moved(PlanAgain):
+    """The state is, or may be, in another generation of the changelog: find out, and follow it."""
 
 
 class TopicReplaced(PlanAgain):

@@ -166,6 +166,8 @@ _TRIED: dict[str, list[list[str]]] = {
     "compaction": [["compaction", "survey", "--config", "{config}"]],
     "savepoint": [["savepoint", "create", "job", "s", "--config", "{config}",
                    "--set", "snapshot.uri=/tmp", "--timeout", "1"]],
+    "rescale": [["rescale", "ctas_t", "--state-partitions", "4", "--config", "{config}",
+                 "--timeout", "0"]],
     "topics": [["topics", "{sql}", "--config", "{config}"]],
     "check": [["check", "{sql}", "--config", "{config}", "--json"]],
     "sinks": [["sinks", "--config", "{config}"]],

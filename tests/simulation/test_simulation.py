@@ -93,6 +93,8 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         assert not FAMILIES[name].snapshots or fetched > 0, "nothing was restored from one"
         brought = tally.reached(SavepointStep.BROUGHT_IN)
         assert not FAMILIES[name].savepoints or brought >= seeds, "no job began with one"
+        rescaled = tally.turns["rescales"]
+        assert not FAMILIES[name].rescales or rescaled > seeds, tally.turns
         loses = {Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG} & {*FAMILIES[name].kinds}
         assert loses or not tally.turns["ChangelogLost"], "a driver took another's work for a loss"
         several = max(FAMILIES[name].drivers) > 1

@@ -113,6 +113,9 @@ _SAVEPOINT = (
     "tests/integration/deploy/test_savepoints.py"
     "::test_a_deployment_begins_with_the_savepoint_of_another_one"
 )
+_RESCALE = (
+    "tests/integration/runtime/test_rescale.py::test_a_query_is_rescaled_while_records_come_in"
+)
 _SERVERS = "tests/integration/serve/test_servers.py::test_one_server_is_killed_and_no_look_up_fails"
 # Nothing runs whole benchmarks: their arguments alone are tried.
 _BENCH = "tests/unit/test_docs.py::test_arguments_of_benchmarks_parse"
@@ -153,6 +156,8 @@ ELSEWHERE: dict[str, str] = {
     "--set snapshot.uri=/mnt/savepoints": _SAVEPOINT,
     "holdfast savepoint create movies before-upgrade": _SAVEPOINT,
     "holdfast savepoint list movies": _SAVEPOINT,
+    "holdfast rescale ctas_movie_tickets_sold --state-partitions 16": _RESCALE,
+    "holdfast rescale ctas_movie_tickets_sold --confirm": _RESCALE,
     "holdfast savepoint show movies before-upgrade": _SAVEPOINT,
     "holdfast savepoint export movies before-upgrade --to exported": _SAVEPOINT,
     "holdfast savepoint delete movies before-upgrade": _SAVEPOINT,

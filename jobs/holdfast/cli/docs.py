@@ -14,6 +14,7 @@ PAGES = {
     "statement-tests.md": "`holdfast test`: input records and expected results, ksqlDB's own cases",
     "serving.md": "query servers: pull and push queries, freshness, tokens, the console",
     "recovery.md": "the steps of a commit, and how a job goes on after a crash",
+    "rescaling.md": "change the number of state partitions of a running query",
     "savepoints.md": "freeze a job's tables, begin other jobs with them, read them with Spark",
     "what-could-still-be-wrong.md": "every assumption, and what happens when it fails",
     "chaos.md": "break a running job, and judge it",

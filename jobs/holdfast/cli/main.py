@@ -44,6 +44,7 @@ _COMMANDS = {
     "chaos": "holdfast.cli.chaos",
     "compaction": "holdfast.cli.compaction",
     "savepoint": "holdfast.cli.savepoint",
+    "rescale": "holdfast.cli.deployed.rescale",
     "check": "holdfast.cli.statements.check",
     "topics": "holdfast.cli.statements.topics",
     "sinks": "holdfast.cli.look.sinks",

@@ -183,7 +183,7 @@ def _state() -> tuple[Property, ...]:
             "state.partitions",
             ("state", "partitions"),
             values.whole(1, 1_024),
-            "state partitions of a new table; a table keeps its number for life",
+            "state partitions of a new table; `holdfast rescale` changes those of a running query",
         ),
         Property(
             "replication.factor",

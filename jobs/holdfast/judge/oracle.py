@@ -143,7 +143,7 @@ class Oracle:
         """One reading; None when the input grew, which makes it worthless."""
         deadline = time.monotonic() + self._options.quiet_s
         observer, topics = self._observer, judgement.topics()
-        snapshot = take_snapshot(observer, self._application_id, unit, topics, deadline)
+        snapshot = take_snapshot(observer, unit, topics, deadline)
         self._tell(f"{unit.sink.name}: recomputing from {', '.join(topics)}")
         verdict = judgement.verdict(snapshot, self._stores_of(unit))
         moved = any(observer.bounds(t) != bounds for t, bounds in snapshot.inputs.items())

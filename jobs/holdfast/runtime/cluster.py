@@ -32,8 +32,9 @@ __all__ = ["Cluster", "StandbysByKey", "answers_of"]
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
 _SURVEYS_MAX = 5
-_Key = tuple[str, int]  # query id, state partition
-StandbysByKey = Mapping[_Key, Sequence[tuple[Whereabouts, StandbyState]]]
+_Key = tuple[str, int]  # `QueryPlan.state_name`, state partition
+# By query id and state partition.
+StandbysByKey = Mapping[tuple[str, int], Sequence[tuple[Whereabouts, StandbyState]]]
 
 
 class Cluster:
@@ -56,8 +57,9 @@ class Cluster:
         self._executors: dict[int, Executor] = {}  # by volume
         self._standbys: dict[int, dict[_Key, StandbyState]] = {}  # by volume, as last reported
         self._ends: dict[_Key, int] = {}  # the furthest changelog position known
-        self._plans: dict[str, QueryPlan] = {}  # by query id
-        self._placements: dict[str, Placement] = {}  # by query id
+        self._plans: dict[str, QueryPlan] = {}  # by state name
+        self._placements: dict[str, Placement] = {}  # by state name
+        self._warming: set[str] = set()  # names of states that no task keeps yet
         self._stale = True
         self._waits_for: dict[str, str] = {}  # by query id
         self.changed = threading.Event()
@@ -74,17 +76,51 @@ class Cluster:
         all others, waits up to `placement.wait` for it: it returns with its volume sooner than the
         stores could be restored.  Stores with a smaller lead, or with a standby, move at once.
         """
-        query_id = plan.query.id
+        name = plan.state_name
         with self._lock:
-            self._refresh(query_id)
-            known, self._plans[query_id] = self._plans.get(query_id), plan
+            self._refresh(name)
+            known, self._plans[name] = self._plans.get(name), plan
+            if name in self._warming:
+                self._warming.discard(name)
+                self.changed.set()
             if known is None:
                 self._place(plan)
-            owners = self._placements[query_id].owners
+            owners = self._placements[name].owners
             return {
-                p: (Assigned(v, self._position(v, (query_id, p))), self._executors[v].location)
+                p: (Assigned(v, self._position(v, (name, p))), self._executors[v].location)
                 for p, v in owners.items()
             }
+
+    def warm(self, plan: QueryPlan) -> None:
+        """Places a state that no task keeps yet; until `placement` its owners are standbys.
+
+        Raises:
+            ExecutorsMissing: not all of the executors answer.
+        """
+        with self._lock:
+            self._refresh(None)
+            self._warming.add(plan.state_name)
+            self._plans[plan.state_name] = plan
+            self._place(plan)
+
+    def is_warm(self, plan: QueryPlan) -> bool:
+        """Whether the stores of a state that is warmed lack little."""
+        name, enough = plan.state_name, plan.settings.state.acceptable_recovery_lag
+        with self._lock:
+            owners = self._placements.get(name, Placement()).owners
+            return bool(owners) and all(
+                self._follows(v, (name, p)) and self._state(v, (name, p)).lag <= enough
+                for p, v in owners.items()
+            )
+
+    def forget(self, plan: QueryPlan) -> None:
+        """Has executors keep nothing of a state any more; its stores are spare."""
+        with self._lock:
+            name = plan.state_name
+            self._warming.discard(name)
+            self._plans.pop(name, None)
+            self._placements.pop(name, None)
+            self.changed.set()
 
     def look_again(self) -> None:
         """Surveys the executors if some came or went, and places all state partitions again.
@@ -104,16 +140,15 @@ class Cluster:
         """The stores to be kept now."""
         with self._lock:
             wanted = [
-                (volume, (query_id, partition))
-                for query_id, placement in self._placements.items()
+                (volume, (name, partition))
+                for name, placement in self._placements.items()
                 for partition, volumes in placement.standbys.items()
                 for volume in volumes
             ]
-            owned = [
-                (volume, (query_id, partition))
-                for query_id, placement in self._placements.items()
-                for partition, volume in placement.owners.items()
-            ]
+            owned: list[tuple[int, _Key]] = []
+            for name, placement in self._placements.items():
+                keep = wanted if name in self._warming else owned
+                keep += [(volume, (name, p)) for p, volume in placement.owners.items()]
             return StandbyDuties(dict(self._plans), _by_volume(wanted), _by_volume(owned))
 
     def keep_standbys(self, duties: StandbyDuties) -> None:
@@ -145,7 +180,7 @@ class Cluster:
                 if known is None or known.where != report.where:
                     self._stale = True  # another process has the volume since the survey
                     continue
-                found = {(s.query_id, s.partition): s for s in report.standbys}
+                found = {(s.state_name, s.partition): s for s in report.standbys}
                 self._standbys[volume] = found
                 known.positions.update({key: s.position for key, s in found.items()})
             self._place_all()
@@ -153,20 +188,25 @@ class Cluster:
     def at_rest(self) -> bool:
         """Whether every state partition is where it shall stay, and all standbys follow."""
         with self._lock:
-            return all(
-                p.owners == p.shares
-                and all(self._follows(v, (q, n)) for n, vs in p.standbys.items() for v in vs)
-                for q, p in self._placements.items()
+            return (
+                all(
+                    p.owners == p.shares
+                    and all(self._follows(v, (q, n)) for n, vs in p.standbys.items() for v in vs)
+                    for q, p in self._placements.items()
+                )
+                and not self._warming
             )
 
     def standbys(self) -> StandbysByKey:
         """The standbys of each state partition, by (query id, state partition)."""
         with self._lock:
-            found: dict[_Key, list[tuple[Whereabouts, StandbyState]]] = {}
-            for query_id, placement in self._placements.items():
+            found: dict[tuple[str, int], list[tuple[Whereabouts, StandbyState]]] = {}
+            for name, placement in self._placements.items():
+                if name in self._warming:
+                    continue
                 for partition, volumes in placement.standbys.items():
-                    key = query_id, partition
-                    found[key] = [
+                    key = name, partition
+                    found[self._plans[name].query.id, partition] = [
                         (self._surveys[v].where, self._state(v, key))
                         for v in volumes
                         if v in self._surveys
@@ -184,11 +224,14 @@ class Cluster:
         with self._lock:
             return [s.where for _, s in sorted(self._surveys.items())]
 
-    def observe(self, query_id: str, reports: Iterable[TaskReport]) -> None:
+    def observe(self, plan: QueryPlan, reports: Iterable[TaskReport]) -> None:
         """Records the changelog position of each store."""
         with self._lock:
             for report in reports:
-                known, key = self._surveys.get(report.where.volume), (query_id, report.partition)
+                known, key = (
+                    self._surveys.get(report.where.volume),
+                    (plan.state_name, report.partition),
+                )
                 if known is not None:
                     known.positions[key] = report.position
                     self._ends[key] = max(self._ends.get(key, 0), report.position)
@@ -206,20 +249,20 @@ class Cluster:
         with self._lock:
             return self._waits_for.get(query_id, "")
 
-    def _refresh(self, query_id: str | None) -> None:
+    def _refresh(self, name: str | None) -> None:
         alive = executors(self._context)
         if alive == self._known and not self._stale and self._surveys:
             return
-        if not alive or not self._surveys or self._worth_waiting(query_id, alive):
+        if not alive or not self._surveys or self._worth_waiting(name, alive):
             self._await_executors()
         self._survey()
 
-    def _worth_waiting(self, query_id: str | None, alive: list[Executor]) -> bool:
-        """Whether a store of the query on a missing volume would take long to restore."""
-        known = self._placements.get(query_id or "", Placement())
+    def _worth_waiting(self, name: str | None, alive: list[Executor]) -> bool:
+        """Whether a store of the state on a missing volume would take long to restore."""
+        known = self._placements.get(name or "", Placement())
         here = [v for v, e in self._executors.items() if e in alive]
         for partition, volume in known.owners.items():
-            key = query_id or "", partition
+            key = name or "", partition
             if volume in here or any(self._follows(v, key) for v in here):
                 continue
             lost = self._position(volume, key)
@@ -252,7 +295,7 @@ class Cluster:
             self._place(plan)
 
     def _place(self, plan: QueryPlan) -> None:
-        query_id, settings = plan.query.id, plan.settings
+        name, settings = plan.state_name, plan.settings
         goal = Goal(
             plan.state_partitions,
             settings.placement.standbys,
@@ -260,7 +303,7 @@ class Cluster:
             settings.placement.keep,
             copies=settings.state.backend != "memory",
         )
-        keys = [(query_id, p) for p in range(plan.state_partitions)]
+        keys = [(name, p) for p in range(plan.state_partitions)]
         for key in keys:
             furthest = max(self._position(v, key) for v in self._surveys)
             self._ends[key] = max(self._ends.get(key, 0), furthest)
@@ -268,13 +311,13 @@ class Cluster:
             v: Stores({key[1]: self._lag(v, key) for key in keys}, s.where.node)
             for v, s in self._surveys.items()
         }
-        last = self._placements.get(query_id, Placement())
-        new = self._placements[query_id] = placed(goal, volumes, last)
+        last = self._placements.get(name, Placement())
+        new = self._placements[name] = placed(goal, volumes, last)
         moved = {p: v for p, v in new.owners.items() if last.owners.get(p, v) != v}
         if moved:
-            _LOG.info("%s: state partitions moved to volumes %s", query_id, moved)
-        for partition, volume in new.owners.items():
-            self._standbys.get(volume, {}).pop((query_id, partition), None)
+            _LOG.info("%s: state partitions moved to volumes %s", name, moved)
+        for partition, volume in new.owners.items() if name not in self._warming else ():
+            self._standbys.get(volume, {}).pop((name, partition), None)
         if (new.standbys, new.owners) != (last.standbys, last.owners):
             self.changed.set()
 

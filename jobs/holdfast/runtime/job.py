@@ -23,8 +23,10 @@ from holdfast.runtime.purge import Purge
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
+from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.runtime.standbys import StandbyKeeper
@@ -72,15 +74,19 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
     try:
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
-        topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
+        book = OrderBook(
+            admin, settings.client(), settings.application_id,
+            replicas=settings.state.changelog_replicas,
+        )  # fmt: skip
+        book.refresh()
+        layouts = Layouts(book)
+        topics = {
+            q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in topology.queries
+        }
         with _spark(settings, stop) as context:
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
             cluster = Cluster(context, settings, state_dir)
             board.attach(cluster)
-            book = OrderBook(
-                admin, settings.client(), settings.application_id,
-                replicas=settings.state.changelog_replicas,
-            )  # fmt: skip
             beginning = FirstStart(admin, settings, topology, book)
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
@@ -90,6 +96,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 owners=SinkOwners(
                     admin, settings.client(), replicas=settings.state.changelog_replicas
                 ),
+                layouts=layouts,
             )  # fmt: skip
             runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
             health.phase("beginning")
@@ -99,7 +106,8 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             steering = Steering(book, topology.queries, board, health, stop)
             savepoints = SavepointMaker(services, book, topology.text)
             counts = LeftOutCounts(settings, topology.queries, board.counted)
-            looks = _Looks(board, watch, steering, counts, savepoints)
+            rescaler = Rescaler(services, book)
+            looks = _Looks(board, watch, steering, counts, savepoints, rescaler)
             with StandbyKeeper(cluster, board.standbys_told):
                 _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
@@ -136,6 +144,7 @@ class _Looks:
     steering: Steering
     counts: LeftOutCounts
     savepoints: SavepointMaker
+    rescaler: Rescaler
 
 
 def _drive(
@@ -160,6 +169,7 @@ def _drive(
             keep_going.check()
             looks.steering.look(runs)
             looks.savepoints.look(runs)
+            looks.rescaler.look(runs)
             watch.observe(runs)
             looks.counts.look()
             services.cutting.look(runs)

@@ -11,6 +11,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import IncompatibleStatement, Refused, TopicMissing
 from holdfast.runtime.dated_ahead import any_time, warn_dated_ahead
 from holdfast.state.changelog import changelog_config
+from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
@@ -81,7 +82,11 @@ def dead_letters(settings: Settings) -> str:
 
 
 def plan_topics(
-    admin: Admin, settings: Settings, query: Query, made: Mapping[str, int] | None = None
+    admin: Admin,
+    settings: Settings,
+    query: Query,
+    made: Mapping[str, int] | None = None,
+    layout: Layout = GENERATION_0,
 ) -> list[TopicPlan]:
     """Plans the topics of a query and checks existing ones; creates nothing.
 
@@ -89,6 +94,7 @@ def plan_topics(
 
     Args:
         made: partitions of topics that earlier queries would create.
+        layout: of the query's state.
 
     Raises:
         TopicMissing: a source topic does not exist and its statement gives no PARTITIONS.
@@ -116,13 +122,15 @@ def plan_topics(
         found = admin.describe(name)
         plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, config=config, existing=found))
     if query.stateful:
-        plans.append(_changelog(admin, settings, query, largest))
+        plans.append(_changelog(admin, layout.of(settings), query, largest, layout.generation))
     if not query.stateful or settings.ingest.on_undecodable == "dead-letter":
         plans.append(_progress(admin, settings, query, source.partitions))
     return plans
 
 
-def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics:
+def ensure_topics(
+    admin: Admin, settings: Settings, query: Query, layout: Layout = GENERATION_0
+) -> QueryTopics:
     """Creates what is missing; warns of a sink that may refuse a result.
 
     Raises:
@@ -130,11 +138,11 @@ def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics
     """
     warn_dated_ahead(admin, query, settings.bootstrap_servers)
     found: dict[Role, TopicInfo] = {}
-    for plan in plan_topics(admin, settings, query):
+    for plan in plan_topics(admin, settings, query, layout=layout):
         found.setdefault(plan.role, _ensure(admin, plan))
     changelog = found.get(Role.CHANGELOG)
     if changelog is not None:
-        _check_partitions(changelog, settings)
+        _check_partitions(changelog, layout.of(settings))
     return QueryTopics(found[Role.SOURCE], found[Role.SINK], changelog, found.get(Role.PROGRESS))
 
 
@@ -199,8 +207,10 @@ def _taking(largest: int | None, config: Mapping[str, str]) -> Mapping[str, str]
     return wider
 
 
-def _changelog(admin: Admin, settings: Settings, query: Query, largest: int | None) -> TopicPlan:
-    name = changelog_topic(settings.application_id, query.id)
+def _changelog(
+    admin: Admin, settings: Settings, query: Query, largest: int | None, generation: int
+) -> TopicPlan:
+    name = changelog_topic(settings.application_id, query.id, generation)
     found = admin.describe(name)
     if found is not None:
         _check_partitions(found, settings)
@@ -226,8 +236,8 @@ def _check_partitions(changelog: TopicInfo, settings: Settings) -> None:
             f"The changelog {changelog.name} has {changelog.partitions} partitions, "
             f"state.partitions is {wanted}.",
             cause="state.partitions changed under a table that has state",
-            action=f"set state.partitions={changelog.partitions}, "
-            "or start under a new application.id",
+            action=f"set state.partitions={changelog.partitions}, and `holdfast rescale` the "
+            "running query to another number; or start under a new application.id",
         )
 
 

@@ -23,6 +23,7 @@ from holdfast.types.topology import Topology, WindowKind
 
 __all__ = [
     "EVERY_WINDOW",
+    "GENERATION",
     "PRESENT",
     "ROWTIME",
     "WINDOWEND",
@@ -63,6 +64,10 @@ class WindowBounds:
 EVERY_WINDOW = WindowBounds()
 
 
+GENERATION = "\0"
+"""Between a table's name and the generation of its changelog, see `ServedTable.held_as`."""
+
+
 class ServedTable(Protocol):
     """A readable table: its name, its columns, and how its rows are stored.
 
@@ -74,6 +79,10 @@ class ServedTable(Protocol):
     @property
     def name(self) -> str:
         """The resolved name, as in the Topology."""
+
+    @property
+    def held_as(self) -> str:
+        """The name under which servers hold its partitions: a rescale gives it another one."""
 
     @property
     def query_id(self) -> str | None:
@@ -347,9 +356,19 @@ class MemberState(StrEnum):
 class Holding:
     """One partition of a table on a server, for the console and for choosing a holder."""
 
-    table: str
+    held_as: str
     partition: int
     state: PartitionState
+
+    @property
+    def table(self) -> str:
+        """The table's name; see `ServedTable.held_as`."""
+        return self.held_as.partition(GENERATION)[0]
+
+    @property
+    def generation(self) -> int:
+        """The generation of the changelog that it follows."""
+        return int(self.held_as.partition(GENERATION)[2] or 0)
 
 
 @dataclass(frozen=True)
@@ -367,6 +386,14 @@ class Member:
     state: MemberState
     seen_ms: int
     holdings: tuple[Holding, ...] = ()
+
+    @property
+    def shown(self) -> list[Holding]:
+        """The holdings of one generation of each table: the first one, while there are two."""
+        first: dict[str, int] = {}
+        for held in self.holdings:
+            first[held.table] = min(held.generation, first.get(held.table, held.generation))
+        return [held for held in self.holdings if held.generation == first[held.table]]
 
 
 class Cluster(Protocol):

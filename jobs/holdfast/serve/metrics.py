@@ -53,7 +53,7 @@ class _Standbys(Collector):
         self, name: str, text: str, value: Callable[[PartitionState], float], member: Member
     ) -> GaugeMetricFamily:
         family = GaugeMetricFamily(f"holdfast_serve_store_{name}", text, labels=_PARTITION)
-        for held in member.holdings:
+        for held in member.shown:
             if self._client.may_read(held.table):
                 family.add_metric([held.table, str(held.partition)], value(held.state))
         return family

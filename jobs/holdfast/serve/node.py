@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from holdfast.serve.cluster.internal import Internal
 from holdfast.serve.cluster.members import Members, Plan
 from holdfast.serve.cluster.peer import PeerSettings
 from holdfast.serve.cluster.reader import ClusterReader
-from holdfast.serve.contract import Serving
-from holdfast.serve.follow.catalog import Script, ScriptCatalog
+from holdfast.serve.contract import PartitionState, Serving
+from holdfast.serve.follow.catalog import Generations, Script, ScriptCatalog
 from holdfast.serve.follow.follower import Follower, Key, Store, Wanted
 from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
 from holdfast.serve.follow.standby import Standby
+from holdfast.serve.tables import StoredTable
+from holdfast.state.topics.orders import OrderBook
 from holdfast.state.volume import claim_ordinal
 from holdfast.transport.cluster.admin import Admin
 
@@ -61,6 +63,7 @@ class Node:
         self.local = LocalReader(self.follower.standby, log, server)
         self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
+        self._books: dict[str, OrderBook] = {}  # by application id
         self._measured = 0  # number of stores measured, over all rounds
         self._measure_from = 0.0
         self._stop = threading.Event()
@@ -104,7 +107,7 @@ class Node:
             self._stop.wait(_EVERY_S)
 
     def _round(self) -> None:
-        self.catalog.refresh(self._admin.describe)
+        self.catalog.refresh(self._admin.describe, self._generations, self._is_level)
         self.follower.assign(self._wanted(), self._kept())
         now_ms = int(time.time() * 1000)
         standbys = self.follower.standbys()
@@ -127,11 +130,37 @@ class Node:
 
     def _wanted(self) -> Mapping[Key, Wanted]:
         return {
-            (table.name, partition): Wanted(table, partition, self.catalog.topic_id(table.topic))
-            for table in self.catalog.stored().values()
+            (table.held_as, partition): Wanted(table, partition, self.catalog.topic_id(table.topic))
+            for table in self.catalog.stored()
             for partition in range(table.partitions)
-            if self._is_mine(table.name, partition)
+            if self._is_mine(table.held_as, partition)
         }
+
+    def _generations(self, application_id: str) -> Mapping[str, Generations]:
+        """The generations of a job's changelogs, by query id."""
+        book = self._books.get(application_id)
+        if book is None:
+            client = self.settings.client()
+            book = self._books[application_id] = OrderBook(self._admin, client, application_id)
+        book.refresh()
+        return {i: Generations(n.generation, n.coming) for i, n in book.layouts.items()}
+
+    def _is_level(self, table: StoredTable) -> bool:
+        """Whether every partition of a table has been restored somewhere."""
+        return all(
+            any(
+                state is not None and not state.restoring
+                for state in self._states(table, partition)
+            )
+            for partition in range(table.partitions)
+        )
+
+    def _states(self, table: StoredTable, partition: int) -> Iterator[PartitionState | None]:
+        mine = self.follower.standby(table.held_as, partition)
+        yield mine.state() if mine is not None else None
+        for server in self.members.plan.holders(table.held_as, partition):
+            if not self.members.is_gone(server):
+                yield self.members.state_of(server, table.held_as, partition)
 
     def _is_mine(self, table: str, partition: int) -> bool:
         return self.members.me in self.members.plan.holders(table, partition)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "MARKER_KEY",
     "CommitMarker",
     "Lineage",
+    "Moved",
     "StateKeys",
     "changelog_config",
     "data_key",
@@ -65,12 +66,25 @@ def data_keys(state_keys: Sequence[bytes]) -> Sequence[bytes]:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Where the state of a query has moved to by a rescale.
+
+    Attributes:
+        generation: of the changelog that holds it now, see `types.ids.state_name`.
+        state_partitions: P there.
+    """
+
+    generation: int
+    state_partitions: int
+
+
+@dataclass(frozen=True)
 class CommitMarker:
     """The progress of one state partition: the last record of every transaction.
 
     Attributes:
         format_version: the version of this value and of the rows beside it; 1.
-        state_partitions: P, fixed for the table's life.
+        state_partitions: P, fixed for the life of a generation.
         partitioner: how keys were spread over the P state partitions.
         fingerprint: the fingerprint of the statement that wrote the state.
         canonical: the text behind the fingerprint, to show differences.
@@ -91,6 +105,9 @@ class CommitMarker:
             versions.  If a store has more rows, it missed the tombstones of the others.
         lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
         savepoint: the savepoint that the table began with, see `Savepoint.reference`; empty: none.
+        generation: of the changelog, see `types.ids.state_name`.
+        moved: set by a rescale.  In state partition 0 it says that the state has moved; in another
+            one that it may have, which state partition 0 decides.
     """
 
     format_version: int
@@ -114,6 +131,8 @@ class CommitMarker:
     rows: int = -1
     lineage: Lineage = ()
     savepoint: str = ""
+    generation: int = 0
+    moved: Moved | None = None
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
@@ -128,8 +147,11 @@ class CommitMarker:
             del told["rows"]
         if not self.lineage:
             del told["lineage"]
-        if not self.savepoint:
-            del told["savepoint"]
+        for name in ("savepoint", "generation", "moved"):
+            if not told[name]:
+                del told[name]
+        if self.moved is not None:
+            told["moved"] = asdict(self.moved)
         return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:
@@ -169,6 +191,8 @@ class CommitMarker:
                 told["origin"] = tuple((str(t), int(p), int(at)) for t, p, at in origin)
                 lineage = told.pop("lineage", ())
                 told["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
+                moved = told.pop("moved", None)
+                told["moved"] = None if moved is None else Moved(**moved)
                 return CommitMarker(**told)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(

@@ -15,12 +15,14 @@ from holdfast.state.segments import Segments
 from holdfast.state.store import Found, KeyValueStore
 from holdfast.state.times import by_time, ordered
 from holdfast.types.byte_columns import Parts, joined
+from holdfast.types.ids import state_name
 
 __all__ = [
     "POSITION_KEY",
     "StorePosition",
     "StoreStats",
     "TableStore",
+    "owner_of",
     "read_position",
     "store_name",
 ]
@@ -425,9 +427,15 @@ def _rows_of(data: bytes | None) -> int:
     return 0 if data is None else int.from_bytes(data, "big", signed=True)
 
 
-def store_name(application_id: str, query_id: str, state_partition: int) -> str:
+def store_name(application_id: str, state_name: str, state_partition: int) -> str:
     """The name of a store's owner, which the store keeps beside its rows."""
-    return f"{application_id}/{query_id}/{state_partition}"
+    return f"{application_id}/{state_name}/{state_partition}"
+
+
+def owner_of(marker: CommitMarker) -> str:
+    """The name of the store that a commit marker was written for."""
+    state = state_name(marker.query_id, marker.generation)
+    return store_name(marker.application_id, state, marker.state_partition)
 
 
 def _check_name(name: str, position: StorePosition, marker: CommitMarker | None) -> None:
@@ -438,7 +446,7 @@ def _check_name(name: str, position: StorePosition, marker: CommitMarker | None)
     """
     found = position.store
     if not found and marker is not None:
-        found = store_name(marker.application_id, marker.query_id, marker.state_partition)
+        found = owner_of(marker)
     if found == name or (not found and not position.offset):
         return
     raise StoreCorrupted(

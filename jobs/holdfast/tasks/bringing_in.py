@@ -4,15 +4,11 @@ A state partition's rows and its first commit marker are one transaction, under 
 of its later owners: it is brought in whole or not at all, and whoever comes later fences whoever
 comes earlier.  The marker carries the savepoint's source offsets, so the job goes on from there.
 
-With another number of state partitions rows move.  A key's state partition is its hash modulo that
-number, so with P before and P' now a *share* is closed in itself, for each k < gcd(P, P'):
-
-    P = 4, P' = 6       share 0: 0, 2 -> 0, 2, 4        share 1: 1, 3 -> 1, 3, 5
+With another number of state partitions rows move, share by share: see `holdfast.tasks.heirs`.
 """
 
 from __future__ import annotations
 
-import math
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,25 +22,25 @@ import pyarrow as pa
 
 from holdfast.errors import IncompatibleStatement, SnapshotDamaged, StoreCorrupted
 from holdfast.state import open_copy
-from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
+from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_keys
 from holdfast.state.files import error_kind
 from holdfast.state.markers import last_marker
 from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.savepoints import SavedStore
 from holdfast.state.table_store import TableStore
 from holdfast.state.volume import Volume
+from holdfast.tasks.heirs import Beginnings, Share
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.processors.homes import homes, merged
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.steps import SavepointStep, reached
 from holdfast.transport.cluster.admin_cache import shared_admin
-from holdfast.transport.partitioner import PARTITIONER, state_partitions
+from holdfast.transport.partitioner import state_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
-from holdfast.types.statement_facts import statement_facts
 
-__all__ = ["Origin", "Share", "bring_in", "shares"]
+__all__ = ["Origin", "bring_in"]
 
 # Brokers allow it by default: the rows of a state partition are one transaction.
 _TRANSACTION_MS = 900_000
@@ -69,20 +65,6 @@ class Origin:
     stores: tuple[SavedStore, ...]
     source: OffsetRange
     kept: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Share:
-    """Former state partitions, and those of now that get their rows and no others."""
-
-    old: tuple[int, ...]
-    new: tuple[int, ...]
-
-
-def shares(old: int, new: int) -> list[Share]:
-    """The shares by which `old` state partitions become `new` ones."""
-    count = math.gcd(old, new)
-    return [Share(tuple(range(k, old, count)), tuple(range(k, new, count))) for k in range(count)]
 
 
 def bring_in(plan: QueryPlan, origin: Origin, share: Share, volume: Volume) -> int:
@@ -213,7 +195,9 @@ class _Work:
     def write(self, partition: int) -> int:
         """Commits the rows of a state partition, unless somebody has; returns their number."""
         plan, settings = self._plan, self._plan.settings
-        name = state_transactional_id(settings.application_id, plan.query.id, partition)
+        name = state_transactional_id(
+            settings.application_id, plan.query.id, partition, plan.generation
+        )
         with TransactionalProducer(settings.client(), name, _TRANSACTION_MS) as producer:
             producer.init()  # nobody else commits from here on
             shared_admin(settings.client()).await_ended(plan.changelog, partition, _ENDED_S)
@@ -239,34 +223,12 @@ class _Work:
 
     def _marker(self, partition: int, rows: int) -> CommitMarker:
         """The first commit marker of a state partition."""
-        plan, query, markers = self._plan, self._plan.query, self._markers
-        stream_time = max(marker.stream_time_ms for marker in markers)
-        newest = max(_newest(marker) for marker in markers)
-        watermarks = [m.watermark_ms for m in markers if m.watermark_ms is not None]
-        # Only one may take over the share's counts, or they would grow.
-        counting = markers if partition == self._share.new[0] else []
-        return CommitMarker(
-            format_version=FORMAT_VERSION,
-            application_id=plan.settings.application_id,
-            query_id=query.id,
-            state_partition=partition,
-            state_partitions=plan.state_partitions,
-            partitioner=PARTITIONER,
-            fingerprint=query.fingerprint(),
-            canonical=query.canonical(),
-            source=self._origin.source,
-            stream_time_ms=stream_time,
-            batch_id=max(marker.batch_id for marker in markers),
-            records=sum(marker.records for marker in counting),
-            dropped_late=sum(marker.dropped_late for marker in counting),
-            dropped_null_key=sum(marker.dropped_null_key for marker in counting),
-            origin=_origins(markers, self._origin),
-            facts=statement_facts(query),
-            watermark_ms=max(watermarks) if watermarks else None,
-            newest_ms=newest if newest > stream_time else None,
-            rows=rows,
-            savepoint=self._origin.reference,
+        origin = self._origin
+        begun = _origins(self._markers, origin)
+        heirs = Beginnings(
+            self._plan, self._share, self._markers, origin.source, begun, origin.reference
         )
+        return heirs.marker(partition, rows)
 
 
 @contextmanager
@@ -288,10 +250,6 @@ def _damaged(error: SnapshotDamaged, origin: Origin) -> StoreCorrupted:
         action="put the file back from a copy of the place; or begin with another savepoint, under "
         "a new application.id.",
     )
-
-
-def _newest(marker: CommitMarker) -> int:
-    return marker.stream_time_ms if marker.newest_ms is None else marker.newest_ms
 
 
 def _origins(markers: Sequence[CommitMarker], origin: Origin) -> tuple[tuple[str, int, int], ...]:

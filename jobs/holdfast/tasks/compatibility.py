@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.table_store import store_name
+from holdfast.state.table_store import owner_of
 from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.statement_facts import statement_facts
@@ -106,13 +106,12 @@ def check_marker(
     query: Query,
     state_partitions: int,
     *,
-    application_id: str,
-    state_partition: int,
+    owner: str,
 ) -> None:
     """Compares a commit marker (None: nothing was committed yet) with the statement.
 
     Args:
-        application_id, state_partition: the owner of the changelog partition with the marker.
+        owner: of the changelog partition with the marker, see `store_name`.
 
     Raises:
         IncompatibleStatement: the marker is from another statement, another number of state
@@ -120,7 +119,7 @@ def check_marker(
     """
     if marker is None:
         return
-    _check_place(marker, (application_id, query.id, state_partition), query.sink.name)
+    _check_place(marker, owner, query.sink.name)
     problems = []
     if not state_fits(marker.canonical, query):
         problems.append(f"it was {marker.canonical}, it is now {query.canonical()}")
@@ -203,12 +202,12 @@ def _renamed(text: str, topics: Mapping[str, str]) -> str:
     return json.dumps(exchanged(json.loads(text)), sort_keys=True)
 
 
-def _check_place(marker: CommitMarker, here: tuple[str, str, int], table: str) -> None:
-    found = (marker.application_id, marker.query_id, marker.state_partition)
-    if found != here:
+def _check_place(marker: CommitMarker, owner: str, table: str) -> None:
+    found = owner_of(marker)
+    if found != owner:
         raise IncompatibleStatement(
             f"The state of {table} was written for another place: the changelog of state partition "
-            f"{store_name(*here)} holds a commit marker of {store_name(*found)}.",
+            f"{owner} holds a commit marker of {found}.",
             cause="the changelog was copied, or restored, from another topic or topic partition",
             action="restore each partition of the changelog from its own backup, or start the "
             "statement under a new application.id",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.config.settings import Settings
 from holdfast.state.changelog import CommitMarker
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, state_name
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.topology import Query
 
@@ -27,7 +27,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """The plan of a query for its state tasks; the same for all state partitions."""
+    """The plan of a query for its state tasks; the same for all state partitions.
+
+    Attributes:
+        generation: of the changelog, see `state_name`.
+    """
 
     settings: Settings
     query: Query
@@ -35,10 +39,16 @@ class QueryPlan:
     changelog_topic_id: str
     sink_partitions: int
     state_dir: str
+    generation: int = 0
 
     @property
     def state_partitions(self) -> int:
         return self.settings.state.partitions
+
+    @property
+    def state_name(self) -> str:
+        """The name of the query's state, see `types.ids.state_name`."""
+        return state_name(self.query.id, self.generation)
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,7 @@ class Whereabouts:
 
 @dataclass(frozen=True)
 class StoreSurvey:
-    """The stores on an executor's volume: (query id, state partition) -> changelog position."""
+    """The stores on an executor's volume: (state name, state partition) -> changelog position."""
 
     where: Whereabouts
     positions: dict[tuple[str, int], int]
@@ -122,8 +132,8 @@ class StandbyDuties:
     """The stores that executors keep; all other stores of these queries are spare.
 
     Attributes:
-        plans: by query id.
-        wanted: by volume, (query id, state partition) of each standby.
+        plans: by state name, see `QueryPlan.state_name`.
+        wanted: by volume, (state name, state partition) of each standby.
         owned: by volume, likewise, those that state tasks keep.
     """
 
@@ -140,7 +150,7 @@ class StandbyState:
     level for the first time.
     """
 
-    query_id: str
+    state_name: str
     partition: int
     position: int = 0
     lag: int = -1

@@ -46,7 +46,7 @@ def open_store(plan: QueryPlan, partition: int, volume: Volume | None) -> TableS
 
 
 def _place(plan: QueryPlan, partition: int) -> tuple[str, str, int]:
-    return plan.settings.application_id, plan.query.id, partition
+    return plan.settings.application_id, plan.state_name, partition
 
 
 def tombstones_kept_ms(plan: QueryPlan, admin: Admin) -> int:

@@ -130,5 +130,5 @@ class _Upload:
         finally:
             shutil.rmtree(self.copy, ignore_errors=True)
         reached(SavepointStep.SAVED, query_id, self.partition)
-        name = store_name(settings.application_id, query_id, self.partition)
+        name = store_name(settings.application_id, self.plan.state_name, self.partition)
         return Manifest(name, position, int(time.time() * 1000), files)

@@ -72,7 +72,7 @@ class Snapshots:
         uri = plan.settings.snapshots.uri
         if not uri:
             return
-        key = plan.settings.application_id, plan.query.id, partition
+        key = plan.settings.application_id, plan.state_name, partition
         with self._lock:
             known = self._followed.get(key)
             if known is None or known.plan.changelog_topic_id != plan.changelog_topic_id:

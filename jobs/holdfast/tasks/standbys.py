@@ -34,7 +34,7 @@ _COUNT_S = 600.0
 _KEPT_S = 60.0  # how long a topic's delete.retention.ms is believed
 # A store that says for too long nothing of being level is taken for one that was away.
 _SAY_LEVEL_S = 300.0
-_Key = tuple[str, int]  # query id, state partition
+_Key = tuple[str, int]  # state name, state partition
 
 
 class _Left(Exception):
@@ -120,16 +120,16 @@ class Standbys:
                 self._thread.start()
         self._wanted.set()
 
-    def leave(self, query_id: str, partition: int) -> None:
+    def leave(self, state_name: str, partition: int) -> None:
         """Gives a store up, and closes it, so that a state task can open it."""
         with self._lock:
-            self._spare.pop((query_id, partition), None)
-            standby = self._standbys.pop((query_id, partition), None)
+            self._spare.pop((state_name, partition), None)
+            standby = self._standbys.pop((state_name, partition), None)
         if standby is not None:
             standby.close()
 
     def states(self) -> tuple[StandbyState, ...]:
-        """All standbys, sorted by query id and state partition."""
+        """All standbys, sorted by state name and state partition."""
         with self._lock:
             return tuple(s.state for _, s in sorted(self._standbys.items()))
 
@@ -240,7 +240,7 @@ def _kept_ms(standby: _Standby) -> int:
 def _failed(standby: _Standby, error: Exception, fact: str) -> None:
     """Tells an error once, and closes the store: the next try may need to make it anew."""
     if fact != standby.state.error:
-        name = f"{standby.state.query_id} state partition {standby.partition}"
+        name = f"{standby.state.state_name} state partition {standby.partition}"
         _LOG.warning("The standby of %s cannot follow: %s", name, error)
     standby.state = replace(standby.state, error=fact)
     standby.again_at = time.monotonic() + _AGAIN_S

@@ -15,19 +15,21 @@ from typing import cast
 
 import pyarrow as pa
 
+from holdfast import errors
 from holdfast.errors import NotOwner, OffsetOverlap
 from holdfast.state.changelog import (
     FORMAT_VERSION,
     MARKER_KEY,
     CommitMarker,
     Lineage,
+    Moved,
     data_keys,
     origin_after,
 )
 from holdfast.state.past import continued, digest
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport
-from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.table_store import StorePosition, TableStore, store_name
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.lookup import Lookup
@@ -174,10 +176,11 @@ class StateTask:
             ChangelogLost: the store has rows, but its changelog is empty.
             IncompatibleStatement: another statement wrote this state.
             HangingTransaction: a predecessor's open transaction cannot be ended.
+            Moved: the state has moved by a rescale, or is about to.
         """
         plan, settings = self._plan, self._plan.settings
         transactional_id = state_transactional_id(
-            settings.application_id, plan.query.id, self._partition
+            settings.application_id, plan.query.id, self._partition, plan.generation
         )
         self._producer = TransactionalProducer(
             settings.client(), transactional_id, settings.transaction_timeout_ms
@@ -194,13 +197,14 @@ class StateTask:
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
+        if self.marker is not None and self.marker.moved is not None:
+            raise _moved(self._name, self.marker.moved)
         self._lineage = continued(self.marker, self.position)
         check_marker(
             self.marker,
             plan.query,
             plan.state_partitions,
-            application_id=settings.application_id,
-            state_partition=self._partition,
+            owner=store_name(settings.application_id, plan.state_name, self._partition),
         )
         reached(Step.OPENED, plan.query.id, self._partition)
         return self._report(
@@ -368,6 +372,7 @@ class StateTask:
             rows=store.rows + len(changes.created) - changes.removed - expired,
             lineage=self._lineage,
             savepoint=last.savepoint if last else "",
+            generation=plan.generation,
         )
 
     def _apply(
@@ -404,6 +409,11 @@ class StateTask:
     def store(self) -> TableStore:
         """The open store."""
         return self._opened()[1]
+
+    @property
+    def query_id(self) -> str:
+        """The query whose state it keeps."""
+        return self._plan.query.id
 
     @property
     def schema(self) -> pa.Schema:
@@ -446,6 +456,15 @@ class StateTask:
         if self._store is not None:
             self._store.close()
             self._store = None
+
+
+def _moved(name: str, to: Moved) -> errors.Moved:
+    return errors.Moved(
+        f"The changelog of {name} says that its state has moved to generation {to.generation} with "
+        f"{to.state_partitions} state partitions.",
+        cause="another driver has rescaled the query, or was ended while it did.",
+        action="none: the job finds out which generation counts",
+    )
 
 
 def _now_ms() -> int:

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.types.steps import AnyStep, SavepointStep, SnapshotStep, Step
+from holdfast.types.steps import AnyStep, RescaleStep, SavepointStep, SnapshotStep, Step
 
-__all__ = ["AnyStep", "Observer", "SavepointStep", "SnapshotStep", "Step", "observe", "reached"]
+__all__ = [
+    "AnyStep",
+    "Observer",
+    "RescaleStep",
+    "SavepointStep",
+    "SnapshotStep",
+    "Step",
+    "observe",
+    "reached",
+]
 
 Observer = Callable[[AnyStep, str, int], None]
 

@@ -25,7 +25,8 @@ from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.bringing_in import Origin, bring_in, shares
+from holdfast.tasks.bringing_in import Origin, bring_in
+from holdfast.tasks.heirs import shares
 from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.plan import (
     Assigned,
@@ -38,17 +39,21 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
+from holdfast.tasks.rescaling.copier import Copied, Copier, Ending
 from holdfast.tasks.savepoints import CopiesReport, SavepointCopies
 from holdfast.tasks.snapshots import Snapshots
 from holdfast.tasks.standbys import Standbys
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
+from holdfast.types.ids import query_of
 
 __all__ = [
     "Answer",
     "bring_in_share",
     "copied_for_savepoint",
     "copy_for_savepoint",
+    "copy_share",
+    "end_share",
     "keep_standbys",
     "open_partition",
     "process_partition",
@@ -70,6 +75,7 @@ _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 _standbys = Standbys()
 _snapshots = Snapshots()
 _copies = SavepointCopies()
+_copiers: dict[tuple[str, str, int], Copier] = {}
 
 
 def _volume(state_dir: str, executors: int) -> Volume:
@@ -110,11 +116,11 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
     """The stores on this executor's volume, and their changelog positions."""
     volume = _volume(state_dir, executors)
     still_open = {
-        (query_id, p): task.position
-        for (app, query_id, p), task in _state_tasks.items()
+        (name, p): task.position
+        for (app, name, p), task in _state_tasks.items()
         if app == application_id
     }
-    followed = {(s.query_id, s.partition): s.position for s in _standbys.states()}
+    followed = {(s.state_name, s.partition): s.position for s in _standbys.states()}
     positions = survey_positions(volume, application_id) | followed | still_open
     return StoreSurvey(_where(volume.ordinal), positions)
 
@@ -129,14 +135,23 @@ def keep_standbys(
     volume = _volume(state_dir, executors)
     wanted = duties.wanted.get(volume.ordinal, frozenset())
     owned = duties.owned.get(volume.ordinal, frozenset())
-    mine = [key for key in _state_tasks if key[0] == application_id and key[1] in duties.plans]
+    plans = {plan.query.id: plan for plan in duties.plans.values()}
+    mine = [
+        key
+        for key, task in _state_tasks.items()
+        if key[0] == application_id and task.query_id in plans
+    ]
     for key in mine:
         if key[1:] not in owned:
             _close(key)
     for plan in duties.plans.values():
         load_functions(plan.settings.functions)
-    stores = {(q, p) for app, q, p in volume.stores() if app == application_id}
-    spare = {key: duties.plans[key[0]] for key in stores - wanted - owned if key[0] in duties.plans}
+    stores = {(name, p) for app, name, p in volume.stores() if app == application_id}
+    spare = {
+        key: duties.plans.get(key[0], plans[query_of(key[0])])
+        for key in stores - wanted - owned
+        if query_of(key[0]) in plans
+    }
     _standbys.keep({key: duties.plans[key[0]] for key in wanted}, spare, volume)
     return StandbyReport(_where(volume.ordinal), _standbys.states())
 
@@ -147,7 +162,7 @@ def open_partition(plan: QueryPlan, partition: int, assigned: Assigned) -> Answe
     An open task is reopened: another executor may have owned the state partition in between, and
     only step 0 finds its position.
     """
-    _close((plan.settings.application_id, plan.query.id, partition))
+    _close((plan.settings.application_id, plan.state_name, partition))
     return _answer(plan, partition, assigned, lambda task: task.describe())
 
 
@@ -183,6 +198,53 @@ def bring_in_share(plan: QueryPlan, origin: Origin, number: int) -> Answer:
         return error
 
 
+def copy_share(
+    plan: QueryPlan, new: QueryPlan, number: int, seconds: float
+) -> Copied | HoldfastError:
+    """Copies some of a share into the next generation, see `Copier.copy`."""
+    return _copying(plan, new, number, lambda copier: copier.copy(seconds))
+
+
+def end_share(
+    plan: QueryPlan, new: QueryPlan, number: int, ending: Ending
+) -> Copied | HoldfastError:
+    """Copies the rest of a share, see `Copier.end`."""
+
+    def work(copier: Copier) -> Copied:
+        copier.end(ending)
+        return Copied(number, 0)
+
+    ended = _copying(plan, new, number, work)
+    _stop_copying(new, number)
+    return ended
+
+
+def _copying(
+    plan: QueryPlan, new: QueryPlan, number: int, work: Callable[[Copier], Copied]
+) -> Copied | HoldfastError:
+    key = (plan.settings.application_id, new.state_name, number)
+    for other in [k for k in _copiers if k[0] == key[0] and query_of(k[1]) == plan.query.id]:
+        if other[1] != new.state_name:  # of an attempt that was given up
+            _copiers.pop(other).close()
+    try:
+        if key not in _copiers:
+            share = shares(plan.state_partitions, new.state_partitions)[number]
+            _copiers[key] = Copier(plan, new, share, number)
+        return work(_copiers[key])
+    except HoldfastError as error:
+        _stop_copying(new, number)
+        return error
+    except BaseException:
+        _stop_copying(new, number)
+        raise
+
+
+def _stop_copying(new: QueryPlan, number: int) -> None:
+    copier = _copiers.pop((new.settings.application_id, new.state_name, number), None)
+    if copier is not None:
+        copier.close()
+
+
 def process_partition(
     plan: QueryPlan,
     partition: int,
@@ -204,7 +266,7 @@ def _answer(
     assigned: Assigned,
     work: Callable[[StateTask], TaskReport],
 ) -> Answer:
-    key = (plan.settings.application_id, plan.query.id, partition)
+    key = (plan.settings.application_id, plan.state_name, partition)
     try:
         load_functions(plan.settings.functions)
         volume = _volume(plan.state_dir, plan.settings.placement.executors)
@@ -216,7 +278,7 @@ def _answer(
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
                 return replace(work(open_task), snapshot=_snapshots.state(key))
             _close(key)
-        _standbys.leave(plan.query.id, partition)
+        _standbys.leave(plan.state_name, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
         opened = task.open(assigned.position)

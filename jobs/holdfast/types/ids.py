@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,21 +19,51 @@ __all__ = [
     "dead_letter_topic",
     "insertions_topic",
     "insertions_transactional_id",
+    "is_changelog",
     "orders_topic",
     "progress_topic",
+    "query_of",
+    "rescale_transactional_id",
     "stands_at",
+    "state_name",
     "state_transactional_id",
     "stream_transactional_id",
 ]
 
 
+_GENERATION = re.compile(r"-g[1-9][0-9]*$")
+
 # The topic with the owner of each sink in the cluster.
 SINK_OWNERS_TOPIC = "holdfast-sink-owners"
 
 
-def changelog_topic(application_id: str, query_id: str) -> str:
+def state_name(query_id: str, generation: int) -> str:
+    """The name of a query's state: it is in the names of changelog, stores and producers.
+
+    A rescale makes a new generation, with names of its own.  The first one is generation 0.
+    """
+    return f"{query_id}-g{generation}" if generation else query_id
+
+
+def query_of(name: str) -> str:
+    """The query id in a `state_name`."""
+    return _GENERATION.sub("", name)
+
+
+def changelog_topic(application_id: str, query_id: str, generation: int = 0) -> str:
     """The compacted changelog of a query, named as Kafka Streams names its own."""
-    return f"{application_id}-{query_id}-changelog"
+    return f"{application_id}-{state_name(query_id, generation)}-changelog"
+
+
+def is_changelog(topic: str, application_id: str, query_id: str) -> bool:
+    """Whether a topic is a changelog of the query, of any generation."""
+    first = changelog_topic(application_id, query_id)
+    head, tail = first.removesuffix("-changelog"), "-changelog"
+    return topic == first or bool(
+        topic.startswith(head)
+        and topic.endswith(tail)
+        and _GENERATION.fullmatch(topic[len(head) : -len(tail)])
+    )
 
 
 def progress_topic(application_id: str, query_id: str) -> str:
@@ -75,9 +106,18 @@ def consumer_group(application_id: str, query_id: str) -> str:
     return f"{application_id}-{query_id}"
 
 
-def state_transactional_id(application_id: str, query_id: str, state_partition: int) -> str:
+def state_transactional_id(
+    application_id: str, query_id: str, state_partition: int, generation: int = 0
+) -> str:
     """The transactional id of one state partition's producer."""
-    return f"{application_id}-{query_id}-{state_partition}"
+    return f"{application_id}-{state_name(query_id, generation)}-{state_partition}"
+
+
+def rescale_transactional_id(
+    application_id: str, query_id: str, generation: int, share: int
+) -> str:
+    """The transactional id of the producer that copies a share into a new generation."""
+    return f"{application_id}-{state_name(query_id, generation)}-copy-{share}"
 
 
 def stream_transactional_id(

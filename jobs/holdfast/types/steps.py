@@ -39,13 +39,28 @@ A savepoint (`SavepointStep`) is made of one job, and another job begins with it
 |               | are in its changelog, in an open transaction    | the rows are sent again      |
 | BROUGHT_IN    | they are committed, with a commit marker        | its other state partitions   |
 |               |                                                 | are brought in               |
+
+A rescale (`RescaleStep`) copies a state into another number of state partitions:
+
+| step          | what                                            | a crash right after it means |
+|---------------|-------------------------------------------------|------------------------------|
+| COPIED        | some of a share is in the next generation's     | the share, or the whole copy |
+|               | changelog                                       | begins anew                  |
+| FENCED        | nobody commits in a former state partition      | it is opened again           |
+| LEVEL         | the rest of a share is sent, in an open         | the transaction aborts, and  |
+|               | transaction                                     | the copy begins anew         |
+| ENDED         | it is committed, with the first commit markers  | the copy begins anew, into   |
+|               | of its heirs                                    | another generation           |
+| MOVED         | a former state partition says "moved"; 0, the   | before 0: the others are     |
+|               | last, decides                                   | taken back; after: nothing   |
+| TAKEN_BACK    | a former state partition says so no more        | the others are taken back    |
 """
 
 from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-__all__ = ["AnyStep", "SavepointStep", "SnapshotStep", "Step"]
+__all__ = ["AnyStep", "RescaleStep", "SavepointStep", "SnapshotStep", "Step"]
 
 
 class Step(float, Enum):
@@ -79,4 +94,15 @@ class SavepointStep(StrEnum):
     BROUGHT_IN = "brought in"
 
 
-AnyStep = Step | SnapshotStep | SavepointStep
+class RescaleStep(StrEnum):
+    """Steps of a rescale, as in the table above."""
+
+    COPIED = "copied"
+    FENCED = "fenced"
+    LEVEL = "level"
+    ENDED = "ended"
+    MOVED = "moved"
+    TAKEN_BACK = "taken back"
+
+
+AnyStep = Step | SnapshotStep | SavepointStep | RescaleStep

@@ -65,8 +65,8 @@ def test_markers_are_of_the_statement(release: str, query_id: str) -> None:
     query = _queries(release)[query_id]
     for partition, records in enumerate(_changelog(release, query_id)):
         for each in transactions(records):
-            check_marker(each.marker, query, STATE_PARTITIONS, application_id=APPLICATION,
-                         state_partition=partition)  # fmt: skip
+            owner = f"{APPLICATION}/{query_id}/{partition}"
+            check_marker(each.marker, query, STATE_PARTITIONS, owner=owner)
         for record in records:
             if record.key == MARKER_KEY:
                 assert record.value is not None
@@ -143,4 +143,4 @@ def test_another_canonical_text_is_another_statement() -> None:
     assert told != marker.canonical
     with pytest.raises(IncompatibleStatement):
         check_marker(replace(marker, canonical=told), query, STATE_PARTITIONS,
-                     application_id=APPLICATION, state_partition=0)  # fmt: skip
+                     owner=f"{APPLICATION}/{query_id}/0")  # fmt: skip

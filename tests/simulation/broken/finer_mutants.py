@@ -13,12 +13,14 @@ import pytest
 from holdfast.errors import CommitUnknown
 from holdfast.runtime.queries import stateful
 from holdfast.runtime.queries.start import StartPoint, start_point
+from holdfast.runtime.rescaling import attempt as rescale_attempt
 from holdfast.runtime.savepoints import attempt
 from holdfast.state import restore
 from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import SnapshotFile
 from holdfast.state.snapshots.savepoints import SavedQuery
 from holdfast.tasks import bringing_in, replay, state_task, stream_task
+from holdfast.tasks.rescaling import copier, switch
 from holdfast.types.ids import OffsetRange
 from tests.chaos.mutants import patches
 from tests.simulation.histories.faults import Kind
@@ -154,6 +156,52 @@ def _savepoint_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SavedQuery, "source", source)
 
 
+def _rescale_misses_the_tail(patch: pytest.MonkeyPatch) -> None:
+    """Changes after the last look of a copier are not copied."""
+    real = copier.Copier._transaction
+
+    def without_the_rest(self: Any, ends: Any, deadline: Any, heirs: Any = None) -> None:
+        real(self, {} if heirs is not None else ends, deadline, heirs)
+
+    patch.setattr(copier.Copier, "_transaction", without_the_rest)
+
+
+def _rescale_without_fence(patch: pytest.MonkeyPatch) -> None:
+    """The former generation says at its state partition 0 alone that the state has moved."""
+    real = switch.Former._move_one
+
+    def only_the_first(self: Any, partition: int, to: Any) -> None:
+        if partition == 0:
+            real(self, partition, to)
+
+    patch.setattr(switch.Former, "_move_one", only_the_first)
+
+
+def _rescale_undecided_is_moved(patch: pytest.MonkeyPatch) -> None:
+    """Any state partition that says that the state has moved is believed."""
+
+    def believed(plan: Any) -> Any:
+        found = (switch._last(plan, p)[1] for p in range(plan.state_partitions))
+        return next((m.moved for m in found if m is not None and m.moved is not None), None)
+
+    for module in (stateful, rescale_attempt):
+        patch.setattr(module, "settled", believed)
+
+
+def _rescale_without_tombstones(patch: pytest.MonkeyPatch) -> None:
+    """Rows that were deleted while the changelog was copied come back."""
+    real = copier.Copier._send
+
+    def living(self: Any, producer: Any, old: int, chunk: Any) -> None:
+        kept = [n for n, value in enumerate(chunk.values) if value is not None]
+        rest = SimpleNamespace(
+            keys=[chunk.keys[n] for n in kept], values=[chunk.values[n] for n in kept]
+        )
+        real(self, producer, old, rest)
+
+    patch.setattr(copier.Copier, "_send", living)
+
+
 def _any(history: History) -> bool:
     return bool(history.faults)
 
@@ -171,6 +219,10 @@ def _restoring(history: History) -> bool:
     return any(f.at == "RESTORING" for f in history.faults) and history.statement not in STATELESS
 
 
+def _of_several(history: History) -> bool:
+    return history.drivers > 1
+
+
 FINER = {
     "missed-tombstones": Finer(_missed_tombstones, _away, "clocks"),
     "half-restore": Finer(_half_restore, _restoring),
@@ -182,5 +234,9 @@ FINER = {
     "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots"),
     "savepoint-misses-rows": Finer(_savepoint_misses_rows, _any, "savepoints"),
     "savepoint-of-two-moments": Finer(_savepoint_of_two_moments, _any, "savepoints"),
+    "rescale-misses-the-tail": Finer(_rescale_misses_the_tail, _any, "rescales"),
+    "rescale-without-fence": Finer(_rescale_without_fence, _of_several, "rescales"),
+    "rescale-undecided-is-moved": Finer(_rescale_undecided_is_moved, _any, "rescales"),
+    "rescale-without-tombstones": Finer(_rescale_without_tombstones, _any, "rescales"),
     "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),
 }

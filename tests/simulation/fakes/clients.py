@@ -265,6 +265,19 @@ class FakeAdmin:
                 self.kafka.make_topic(name, partitions, config or {})
             return self._info(name)
 
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> TopicInfo | None:
+        with self.kafka.asked(Op.ADMIN, self._timeout_s):
+            if name in self.kafka.topics:
+                return None
+            self.kafka.make_topic(name, partitions, config or {})
+            return self._info(name)
+
     def describe(self, name: str) -> TopicInfo | None:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):
             return self._info(name) if name in self.kafka.topics else None

@@ -29,6 +29,8 @@ from holdfast.runtime.queries import (
     unshuffled_batch,
     workers,
 )
+from holdfast.runtime.rescaling import attempt as rescale_attempt
+from holdfast.runtime.rescaling import rescaler
 from holdfast.runtime.savepoints import attempt, first_start, frozen, offsets, taking
 from holdfast.state import backends, markers, segments
 from holdfast.state.topics import orders
@@ -37,6 +39,7 @@ from holdfast.tasks.evaluate import outputs
 from holdfast.tasks.functions import in_duckdb
 from holdfast.tasks.pack import packing
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.rescaling import copier, switch
 from holdfast.transport.cluster import admin_cache as shared
 from tests.simulation.fakes.clients import Clients, clients
 from tests.simulation.fakes.clock import VirtualTime
@@ -109,6 +112,7 @@ def install(
         "_standbys",
         "_snapshots",
         "_copies",
+        "_copiers",
         "_volume",
         "_processes",
     ):
@@ -164,6 +168,6 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
 
 # Imported, so that the loop above finds them.
 _ENGINE = (
-    attempt, cluster, feeds, first_start, frozen, offsets, query_run, shuffled_batch, stateful,
-    stateless, stores, taking, unshuffled_batch,
+    attempt, cluster, copier, feeds, first_start, frozen, offsets, query_run, rescale_attempt,
+    rescaler, shuffled_batch, stateful, stateless, stores, switch, taking, unshuffled_batch,
 )  # fmt: skip

@@ -89,6 +89,7 @@ class Executor:
     stream_tasks: dict[Any, Any] = field(default_factory=dict)
     standbys: Standbys = field(default_factory=partial(Standbys, threaded=False))
     snapshots: Snapshots = field(default_factory=partial(Snapshots, threaded=False))
+    copiers: dict[Any, Any] = field(default_factory=dict)
     copies: SavepointCopies = field(default_factory=partial(SavepointCopies, threaded=False))
 
 
@@ -280,6 +281,11 @@ class FakeSpark:
         return self._running[0]
 
     @property
+    def in_driver(self) -> bool:
+        """Whether the driver's process runs, and not a task."""
+        return self._running is None
+
+    @property
     def dead_within(self) -> bool:
         """Whether the executor whose task runs now has been killed meanwhile."""
         return self._running is not None and not self._running[0].alive
@@ -398,6 +404,7 @@ class FakeSpark:
         worker._standbys = executor.standbys
         worker._snapshots = executor.snapshots
         worker._copies = executor.copies
+        worker._copiers = executor.copiers
         worker._volume = lambda *_: executor.volume  # type: ignore[assignment]
         worker._processes = lambda: (executor.known.id, 0, 0)  # type: ignore[assignment]
 

@@ -32,7 +32,8 @@ _SLICES = (0, 0, 0, 1, 2, 5, 20, 80)  # steps and requests that a driver does be
 _STALL = 0.04  # chance that it then stops for some rounds: a zombie
 _PATIENCE = 100  # batches
 _OF_WORKER = (
-    "_state_tasks", "_stream_tasks", "_standbys", "_snapshots", "_volume", "_processes",
+    "_state_tasks", "_stream_tasks", "_standbys", "_snapshots", "_copiers", "_volume",
+    "_processes",
 )  # fmt: skip
 
 

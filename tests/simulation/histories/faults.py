@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.tasks.steps import AnyStep, SavepointStep, SnapshotStep, Step
+from holdfast.tasks.steps import AnyStep, RescaleStep, SavepointStep, SnapshotStep, Step
 from tests.simulation.fakes.kafka import Op, Trouble
 
 __all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
@@ -101,6 +101,7 @@ class Family:
         executors: of each driver, at least and at most; rounds likewise.
         standbys: whether executors keep standbys, and state partitions move to them.
         snapshots: whether they take snapshots, and restore lost stores from them.
+        rescales: whether the driver changes the number of state partitions now and then.
         savepoints: whether another job, with another number of state partitions, goes on from a
             savepoint of the first one.
     """
@@ -114,6 +115,7 @@ class Family:
     standbys: bool = False
     snapshots: bool = False
     savepoints: bool = False
+    rescales: bool = False
 
 
 _MOVES = (
@@ -160,6 +162,14 @@ FAMILIES = {
         rounds=(3, 8),
         savepoints=True,
     ),
+    "rescales": Family(
+        (Kind.ABSENCE,),
+        (1, 1, 2, 2),
+        4,
+        weights=(3, 2, 3, 1, 0, 2, 0, 0, 2),
+        rounds=(5, 10),
+        rescales=True,
+    ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
 
@@ -200,6 +210,8 @@ def schedule_of(
     some = [_fault(rng, rounds, partitions) for _ in range(rng.randint(0, family.faults))]
     if family.snapshots:
         some += [_snapshot_fault(rng, rounds) for _ in range(rng.randint(0, 3))]
+    if family.rescales:
+        some += [_rescale_fault(rng, partitions) for _ in range(rng.randint(0, 5))]
     if family.savepoints:
         some += [_savepoint_fault(rng, partitions) for _ in range(rng.randint(0, 4))]
     moves = [_move(rng, rng.choice(family.kinds), rounds) for _ in range(rng.randint(1, 2))
@@ -216,6 +228,11 @@ def _snapshot_fault(rng: random.Random, rounds: int) -> Fault:
 def _savepoint_fault(rng: random.Random, partitions: int) -> Fault:
     step = rng.choice(list(SavepointStep))
     return Fault(rng.choice(_AT_STEPS), step.name, rng.randint(1, 2 * partitions))
+
+
+def _rescale_fault(rng: random.Random, partitions: int) -> Fault:
+    step = rng.choice(list(RescaleStep))
+    return Fault(rng.choice(_AT_STEPS), step.name, rng.randint(1, 3 * partitions))
 
 
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:

@@ -19,11 +19,13 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.queries import feeds, shuffled_batch, stores
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.kinds import run_of
+from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.services import Services
+from holdfast.runtime.rescaling.rescaler import Rescaler, Rescaling
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
-from holdfast.state.topics.orders import OrderBook
+from holdfast.state.topics.orders import OrderBook, RescaleOrder, RescaleTold
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query, Topology
@@ -105,6 +107,16 @@ class _ByHand:
         """Nothing goes on by itself."""
 
 
+class _Told(Rescaling):
+    """A rescale during which something else goes on, too."""
+
+    meanwhile: Callable[[], None]
+
+    def does(self, what: str) -> None:
+        super().does(what)
+        self.meanwhile()
+
+
 class Job:
     """One driver, from its start to its death or the end of the input."""
 
@@ -126,9 +138,13 @@ class Job:
         )
         self.services = services
         self.cluster = services.cluster
-        self.run = run_of(services, query, ensure_topics(any_admin, settings, query))
+        book = OrderBook(any_admin, settings.client(), settings.application_id)
+        book.refresh()
+        self._book = book
+        services.layouts = Layouts(book)
+        layout = services.layouts.of(query.id)
+        self.run = run_of(services, query, ensure_topics(any_admin, settings, query, layout))
         try:
-            book = OrderBook(any_admin, settings.client(), settings.application_id)
             FirstStart(any_admin, settings, Topology((query,)), book).bring_in([self.run])
         except JobAborted as aborted:
             raise aborted.cause from aborted
@@ -167,6 +183,25 @@ class Job:
         with suppress(HoldfastError, JobAborted):
             self.cluster.look_again()
             self.cluster.keep_standbys(self.cluster.duties())
+
+    def rescale(self, partitions: int, meanwhile: Callable[[], None]) -> str:
+        """Does what the driver's other thread does when a rescale is ordered; "" on success.
+
+        Args:
+            meanwhile: what goes on beside it.
+        """
+        order = RescaleOrder(partitions)
+        current = _Told(self.run.query.id, order, RescaleTold(order.token))
+        current.meanwhile = meanwhile
+        failed = ""
+        try:
+            rescaler = Rescaler(self.services, self._book)
+            rescaler.carry_out(current, self.run, threaded=False, attempts=1)
+        except (HoldfastError, JobAborted) as error:
+            failed = type(error).__name__
+        if self.run.held:  # as `runtime.steering` lets it go on
+            self.resume()
+        return failed
 
     def pause(self) -> None:
         """Told to hold: a batch that was planned by then is passed over."""

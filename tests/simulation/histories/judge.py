@@ -18,7 +18,6 @@ from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
 from holdfast.state.digest import _numbers
 from holdfast.state.table_store import TableStore
 from holdfast.tasks.state_task import StateTask
-from holdfast.types.ids import changelog_topic
 from holdfast.types.stores import JobStores, StoreDigest
 from holdfast.types.topology import Query, Topology
 from tests.simulation.fakes.kafka import FakeKafka
@@ -73,11 +72,14 @@ def store_faults(
     Every state partition's owner holds what its changelog holds at its end.
     """
     tasks = _owners(executors)
+    changelog = next((task._plan.changelog for task in tasks.values()), "")
+    if changelog not in kafka.topics:
+        return "the job has no changelog"
+    if "-g" in changelog:  # it was rescaled
+        partitions = len(kafka.topics[changelog].logs)
     if sorted(tasks) != list(range(partitions)):
         return f"open state partitions: {sorted(tasks)} of {partitions}"
-    if _changelog(query) not in kafka.topics:
-        return "the job has no changelog"
-    ends = [kafka.log(_changelog(query), p).stable_end for p in range(partitions)]
+    ends = [kafka.log(changelog, p).stable_end for p in range(partitions)]
     wrong = [_wrong(kafka, query, tasks[p], p, ends[p]) for p in range(partitions)]
     return "; ".join(filter(None, wrong))
 
@@ -86,13 +88,16 @@ def _owners(executors: Sequence[Executor]) -> dict[int, StateTask]:
     """The open task of each state partition.
 
     An executor that was the owner before may still have it open, but cannot commit: the store that
-    is furthest counts.
+    is furthest counts.  So may one of an earlier generation: the last one counts.
     """
     tasks: dict[int, StateTask] = {}
-    for executor in executors:
-        for (_, _, p), task in executor.state_tasks.items():
-            if p not in tasks or task.position > tasks[p].position:
-                tasks[p] = task
+    every = [task for executor in executors for task in executor.state_tasks.values()]
+    last = max((task._plan.generation for task in every), default=0)
+    for task in every:
+        p = task._partition
+        current = task._plan.generation == last
+        if current and (p not in tasks or task.position > tasks[p].position):
+            tasks[p] = task
     return tasks
 
 
@@ -104,11 +109,10 @@ def _standbys(
     task: StateTask, executors: Sequence[Executor], partition: int
 ) -> Iterator[StoreDigest]:
     """The digests of all standbys of a state partition."""
-    query_id = task._plan.query.id
     for executor in executors:
-        standby = executor.standbys._standbys.get((query_id, partition))
+        standby = executor.standbys._standbys.get((task._plan.state_name, partition))
         if standby is not None and standby.store is not None:
-            yield _digest_of(standby.store, query_id, partition)
+            yield _digest_of(standby.store, task._plan.query.id, partition)
 
 
 def _digest_of(store: TableStore, query_id: str, partition: int) -> StoreDigest:
@@ -130,10 +134,6 @@ def opened_wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int
     fenced = kafka.fenced(producer.transactional_id, producer._epoch)  # type: ignore[attr-defined]
     untold = {key for key, newest in cleaned.items() if newest >= at} if fenced else set()
     return _wrong(kafka, query, task, partition, at, untold)
-
-
-def _changelog(query: Query) -> str:
-    return changelog_topic(APPLICATION, query.id)
 
 
 def _wrong(

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from weakref import WeakSet
 
 import pytest
 
@@ -19,7 +20,8 @@ from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.runtime.placement import Placement
 from holdfast.state.snapshots import archive, savepoints
 from holdfast.tasks.plan import Assigned, QueryPlan
-from holdfast.types.ids import Place
+from holdfast.tasks.state_task import StateTask
+from holdfast.types.ids import Place, query_of
 from holdfast.types.steps import AnyStep, Step
 from tests.simulation.fakes.clients import clients
 from tests.simulation.fakes.clock import VirtualTime
@@ -68,6 +70,8 @@ _STARTS = 3  # in which a job that several drivers have worked on has to recover
 _BATCH_MAX = 12  # offsets of one topic partition
 _TURNS = (4, 30)  # of all drivers together, in one round
 _FOLLOWS = (0.2, 0.8)  # chance that an executor restores its standbys between two tasks
+_RESCALES = 0.15  # chance that a driver rescales before an attempt of a batch
+_FOLLOWED = 3  # executors that restore their standbys meanwhile
 _KEEPS = 0.3  # chance that the standbys are looked after before an attempt of a batch
 _LOOKS, _LOOK_S = 12, 30.0  # until the standbys have come to rest
 # After records were counted from an earlier point again, the sink repeats updates; and of a topic
@@ -196,6 +200,7 @@ class World:
         for n in range(1, history.drivers):
             self._sides.all.append(Side(self._new_spark(100 * n), self._started))
         self._stopped = False
+        self._seen: WeakSet[StateTask] = WeakSet()  # opened and looked at
         self._refusals: Counter[str] = Counter()  # that were due, less those that came
 
     def _new_spark(self, first_volume: int = 0) -> FakeSpark:
@@ -329,8 +334,27 @@ class World:
             else:
                 if self._standbys:
                     self._look_after_standbys(job)
+                if self._family.rescales:
+                    self._rescale_at_times(job)
                 return job
         raise AssertionError("the driver does not start")
+
+    def _rescale_at_times(self, job: Job) -> None:
+        """Between two batches another number of state partitions may be ordered."""
+        step, turns, spark = job.step, self._sides.turns, self._current.spark
+
+        def meanwhile() -> None:
+            job.keep_standbys()
+            for _ in range(_FOLLOWED):
+                spark.follow()
+
+        def stepped() -> bool:
+            if self._injector.armed and self._rng.random() < _RESCALES:
+                failed = job.rescale(self._rng.randint(1, 6), meanwhile)
+                turns[f"not rescaled: {failed}" if failed else "rescales"] += 1
+            return step()
+
+        job.step = stepped  # type: ignore[method-assign]
 
     def _look_after_standbys(self, job: Job) -> None:
         """Before some attempts of a batch the driver's other thread has been at work."""
@@ -436,16 +460,28 @@ class World:
                 return
 
     def _observe(self, step: AnyStep, query_id: str, partition: int) -> None:
-        opened = self._current.spark.running.state_tasks
-        task = opened.get((self._settings.application_id, query_id, partition))
-        if step is Step.OPENED and task is not None:
-            query = next(q for q in self._topology.queries if q.id == query_id)
-            wrong = opened_wrong(self._kafka, query, task, partition)
-            self._wrong += [f"after step 0: {wrong}"] if wrong else []
+        for (application, name, p), task in self._opened_at(step):
+            here = application, query_of(name), p
+            if here == (self._settings.application_id, query_id, partition):
+                query = next(q for q in self._topology.queries if q.id == query_id)
+                wrong = opened_wrong(self._kafka, query, task, partition)
+                self._wrong += [f"after step 0: {wrong}"] if wrong else []
         self._injector.step(step, query_id, partition)
         self._sides.reached(step, partition)
 
+    def _opened_at(self, step: AnyStep) -> list[tuple[tuple[str, str, int], StateTask]]:
+        """The open tasks of the executor that runs, right after one of them was opened."""
+        if step is not Step.OPENED:
+            return []
+        tasks = self._current.spark.running.state_tasks.items()
+        new = [(k, task) for k, task in tasks if task._store is not None and task not in self._seen]
+        self._seen.update(task for _, task in new)
+        return new
+
     def _strike(self, fault: Fault) -> None:
+        if self._current.spark.in_driver:  # it reaches the steps of a rescale itself
+            self._current.spark.kill_all()
+            raise DriverDied
         self._current.spark.strike(fault)
 
     def _cut(

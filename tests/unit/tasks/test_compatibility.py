@@ -70,11 +70,11 @@ def test_a_marker_is_compared_with_where_it_was_found(
     mine = replace(model_marker(0), query_id=here.id, canonical=here.canonical())
     found = replace(mine, **changed)  # type: ignore[arg-type]
     if told is None:
-        check_marker(found, here, 8, application_id="app", state_partition=3)
-        check_marker(None, here, 8, application_id="app", state_partition=3)
+        check_marker(found, here, 8, owner=f"app/{here.id}/3")
+        check_marker(None, here, 8, owner=f"app/{here.id}/3")
         return
     with pytest.raises(IncompatibleStatement) as refused:
-        check_marker(found, here, 8, application_id="app", state_partition=3)
+        check_marker(found, here, 8, owner=f"app/{here.id}/3")
     assert told.format(id=here.id) in refused.value.fact
 
 
@@ -89,7 +89,7 @@ def marker(of: Query, facts: str | None = None) -> CommitMarker:
 
 def refusal(before: Query, after: Query) -> str:
     try:
-        check_marker(marker(before), after, 1, application_id="app", state_partition=0)
+        check_marker(marker(before), after, 1, owner=f"app/{after.id}/0")
     except IncompatibleStatement as error:
         return str(error)
     return ""
@@ -161,7 +161,7 @@ def test_which_windows_final_results_leave_out_stays() -> None:
 def test_a_marker_of_a_version_before_tells_nothing_of_it() -> None:
     before, after = (query(f"k, SUM(v) {name} FROM a GROUP BY k") for name in ("n", "m"))
     old = marker(before, facts="")
-    check_marker(old, after, 1, application_id="app", state_partition=0)
+    check_marker(old, after, 1, owner=f"app/{after.id}/0")
     assert CommitMarker.from_bytes(old.to_bytes().replace(b',"facts":""', b"")) == old
     assert CommitMarker.from_bytes(marker(after).to_bytes()) == marker(after)
 

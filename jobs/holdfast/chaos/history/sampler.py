@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from holdfast.chaos.history.events import HistoryWriter
 from holdfast.errors import HoldfastError
-from holdfast.judge.read.observe import marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import consumer_group
 from holdfast.types.topology import Topology
@@ -46,6 +46,7 @@ class Sampler:
         self._queries = topology.queries
         self._application_id = application_id
         self._admin = Admin(client, _PATIENCE_S)
+        self._observer = Observer(client, application_id)
         self._history, self._ask = history, driver
         self._driver: dict[str, Any] | None = None
         self._committed: dict[str, int] = {}
@@ -100,10 +101,9 @@ class Sampler:
             }  # fmt: skip
 
     def _watch_topics(self) -> None:
-        topics = {q.id: marker_topic(self._application_id, q) for q in self._queries}
         while not self._end.wait(_EVERY_S):
             with suppress(HoldfastError):
-                self._sample(topics)
+                self._sample({q.id: self._observer.marker_topic(q) for q in self._queries})
 
     def _sample(self, topics: Mapping[str, str]) -> None:
         stable = {t: sum(self._admin.end_offsets(t).values()) for t in set(topics.values())}

@@ -275,7 +275,6 @@ class States:
 def tables_read(
     reads: Sequence[Read],
     tables: Mapping[str, AskedTable],
-    application_id: str,
     observer: Observer,
 ) -> dict[str, States]:
     """The states of every table that was read, folded from the topic that its servers follow.
@@ -286,7 +285,7 @@ def tables_read(
     found = {}
     for name, table in tables.items():
         wanted = frozenset(read.key for read in reads if read.table == name)
-        topic = table.topic(application_id)
+        topic = table.topic(observer)
         bounds = observer.bounds(topic)
         cut = any(start for start, _ in bounds.values())
         states = found[name] = States(

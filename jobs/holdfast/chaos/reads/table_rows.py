@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from holdfast.chaos.load.workload import input_sources
 from holdfast.chaos.reads.state_rows import ROWTIME, WINDOWEND, WINDOWSTART, StateRows
 from holdfast.judge.read.decode import InputDecoder
-from holdfast.judge.read.observe import marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import AggregateStep, Emit, Format, Query, Source, Topology, WindowKind
@@ -86,10 +86,10 @@ class AskedTable:
         step = self.query.step if self.query is not None and self.rows.marked else None
         return isinstance(step, AggregateStep) and step.having is not None
 
-    def topic(self, application_id: str) -> str:
+    def topic(self, observer: Observer) -> str:
         """The topic that holds its states."""
         if self.query is not None and self.rows.marked:
-            return marker_topic(application_id, self.query)
+            return observer.marker_topic(self.query)
         return self.source.topic
 
 

@@ -69,7 +69,7 @@ def judge_run(
     tables: Mapping[str, States] = {}
     if asked.servers and found_tables.tables:
         tell("comparing answers with what the tables had")
-        tables = tables_read(reads, found_tables.tables, settings.application_id, observer)
+        tables = tables_read(reads, found_tables.tables, observer)
         read = ReadEvidence(len(asked.servers), reads, tables, history.strikes, asked.copies)
         findings += judge(read, READ_CHECKERS)
     verdict = RunVerdict(

@@ -34,7 +34,7 @@ from holdfast.chaos.reads.sessions import Access, reading
 from holdfast.chaos.run.rights import refuse_unallowed
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, told_parts
-from holdfast.judge.read.observe import Observer, marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
@@ -191,7 +191,7 @@ class Run:
                         cause="the job does not run, or somebody else writes to its input",
                         action="see its status and the driver's log",
                     )
-                markers = marker_topic(self.settings.application_id, query)
+                markers = observer.marker_topic(query)
                 for topic in filter(observer.exists, (query.sink.topic, markers)):
                     _refuse_open(observer, topic, self._quiet_s())
 

@@ -19,13 +19,15 @@ from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.markers import last_markers
-from holdfast.state.topics.orders import OrderBook
+from holdfast.state.table_store import store_name
+from holdfast.state.topics.orders import OrderBook, read_layouts
 from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
 from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.cluster.admin import Admin
-from holdfast.types.ids import Place, consumer_group
+from holdfast.types.ids import Place, consumer_group, state_name
 from holdfast.types.topology import Query, Topology
 
 __all__ = ["Preflight", "QueryFound", "TopicFound", "check", "make_topics"]
@@ -90,14 +92,20 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     """
     _need_queries(topology)
     admin = _admin(settings)
+    layouts = read_layouts(settings.client(), settings.application_id)
     plans: dict[str, list[TopicPlan]] = {}
     made: dict[str, int] = {}
     for query in topology.queries:
-        plans[query.id] = plan_topics(admin, settings, query, made)
+        plans[query.id] = plan_topics(
+            admin, settings, query, made, layouts.get(query.id, GENERATION_0)
+        )
         made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
         warn_dated_ahead(admin, query, settings.bootstrap_servers)
     FirstStart(admin, settings, topology, _orders(admin, settings)).look()
-    found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
+    found = tuple(
+        _check_query(admin, settings, q, plans[q.id], layouts.get(q.id, GENERATION_0))
+        for q in topology.queries
+    )
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
     return Preflight(settings.application_id, found, topics)
 
@@ -111,10 +119,11 @@ def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...
     """
     _need_queries(topology)
     admin = _admin(settings)
-    plans = []
+    plans, layouts = [], read_layouts(settings.client(), settings.application_id)
     for query in topology.queries:
-        plans += plan_topics(admin, settings, query)
-        ensure_topics(admin, settings, query)
+        layout = layouts.get(query.id, GENERATION_0)
+        plans += plan_topics(admin, settings, query, layout=layout)
+        ensure_topics(admin, settings, query, layout)
     return _distinct(plans)
 
 
@@ -146,10 +155,10 @@ def _distinct(plans: Iterable[TopicPlan]) -> tuple[TopicFound, ...]:
 
 
 def _check_query(
-    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
+    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan], layout: Layout
 ) -> QueryFound:
     stateful = query.stateful
-    known = _check_state(admin, settings, query, plans) if stateful else []
+    known = _check_state(admin, settings, query, plans, layout) if stateful else []
     if not stateful:
         _check_stream(admin, settings, query, plans)
     sink = next(plan.existing for plan in plans if plan.role is Role.SINK)
@@ -161,14 +170,14 @@ def _check_query(
         source_topic=query.source.topic,
         stateful=stateful,
         fingerprint=query.fingerprint() if stateful else "",
-        state_partitions=settings.state.partitions if stateful else 0,
+        state_partitions=layout.of(settings).state.partitions if stateful else 0,
         committed=len(known),
         records=sum(m.records for m in known),
     )
 
 
 def _check_state(
-    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
+    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan], layout: Layout
 ) -> list[CommitMarker]:
     """The existing commit markers, all of them this statement's."""
     changelog = next(plan for plan in plans if plan.role is Role.CHANGELOG)
@@ -178,13 +187,13 @@ def _check_state(
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
         markers = last_markers(settings.client(), changelog.name, changelog.partitions)
+    name = state_name(query.id, layout.generation)
     for p, marker in enumerate(markers):
         check_marker(
             marker,
             query,
-            settings.state.partitions,
-            application_id=settings.application_id,
-            state_partition=p,
+            changelog.partitions,
+            owner=store_name(settings.application_id, name, p),
         )
     rebuild = settings.state.on_changelog_loss == "rebuild"
     there = [source.name for source in sources if source.existing is not None]

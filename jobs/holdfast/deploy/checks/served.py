@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.client import Client, Partition, Result, Row
 from holdfast.errors import HoldfastError
-from holdfast.types.ids import changelog_topic
+from holdfast.types.ids import is_changelog
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import Query, Sink
 
@@ -83,7 +83,7 @@ def _followed(client: Client, query: Query, job: str) -> str:
             action="look at their log; GET /v1/tables lists what they serve, and why not the rest",
         )
     topic = str(about["topic"])
-    if topic not in (changelog_topic(job, query.id), query.sink.topic):
+    if not is_changelog(topic, job, query.id) and topic != query.sink.topic:
         raise HoldfastError(
             f"The query servers read {name} from {topic}, which does not belong to the job {job}.",
             action="give --server the address of this job's query servers",

@@ -15,7 +15,10 @@ from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.layout import GENERATION_0
 from holdfast.state.markers import last_markers
+from holdfast.state.table_store import store_name
+from holdfast.state.topics.orders import read_layouts
 from holdfast.state.topics.progress_counts import (
     Counted,
     ProgressCounts,
@@ -23,7 +26,7 @@ from holdfast.state.topics.progress_counts import (
     left_out_without_state,
 )
 from holdfast.tasks.compatibility import check_marker
-from holdfast.types.ids import Place, changelog_topic, progress_topic
+from holdfast.types.ids import Place, changelog_topic, progress_topic, state_name
 from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Format, Query, Topology, WindowKind
 
@@ -147,16 +150,18 @@ def _left_out(query: Query, settings: Settings, markers: Sequence[CommitMarker])
 
 def _state_markers(query: Query, settings: Settings) -> list[CommitMarker]:
     """The last commit marker of every state partition."""
-    partitions = settings.state.partitions
-    changelog = changelog_topic(settings.application_id, query.id)
+    application_id = settings.application_id
+    layout = read_layouts(settings.client(), application_id).get(query.id, GENERATION_0)
+    partitions = layout.of(settings).state.partitions
+    changelog = changelog_topic(application_id, query.id, layout.generation)
+    name = state_name(query.id, layout.generation)
     markers = last_markers(settings.client(), changelog, partitions)
     for p, marker in enumerate(markers):
         check_marker(
             marker,
             query,
             partitions,
-            application_id=settings.application_id,
-            state_partition=p,
+            owner=store_name(application_id, name, p),
         )
     missing = [p for p, marker in enumerate(markers) if marker is None]
     if missing:

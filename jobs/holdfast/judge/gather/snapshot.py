@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.judge.read.observe import Observer, marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import OpenTransaction
 from holdfast.types.stores import JobStores, StoreDigest
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 def take_snapshot(
-    observer: Observer, application_id: str, unit: Unit, topics: Sequence[str], deadline: float
+    observer: Observer, unit: Unit, topics: Sequence[str], deadline: float
 ) -> Snapshot:
     """The topics once no transaction is open, or at `deadline` (monotonic s).
 
@@ -43,7 +43,7 @@ def take_snapshot(
     """
     inputs = {topic: observer.bounds(topic) for topic in topics}
     written = {q.sink.topic for q in unit.queries}
-    written |= {marker_topic(application_id, q) for q in unit.queries}
+    written |= {observer.marker_topic(q) for q in unit.queries}
     still_open = [
         transaction
         for topic in sorted(written)

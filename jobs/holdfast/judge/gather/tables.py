@@ -20,7 +20,7 @@ from holdfast.judge.read.decode import InputDecoder, SinkDecoder
 from holdfast.judge.read.incarnations import living, place_name
 from holdfast.judge.read.left_out import dead_letters
 from holdfast.judge.read.marker_story import MarkerStory
-from holdfast.judge.read.observe import Observer, marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.judge.recompute.recompute import (
     InputTable,
     Recomputed,
@@ -135,7 +135,7 @@ class PlainGatherer:
         return sink.timestamp is None and self._observer.keeps_times(sink.topic)
 
     def _marker_topic(self, query: Query) -> str:
-        return marker_topic(self._application_id, query)
+        return self._observer.marker_topic(query)
 
     def _history(self, query: Query, batch: BatchQuery, snapshot: Snapshot) -> SinkHistory:
         sink = query.sink

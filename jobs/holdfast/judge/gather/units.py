@@ -16,7 +16,7 @@ from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.incarnations import living, place_name
 from holdfast.judge.read.marker_story import MarkerStory
-from holdfast.judge.read.observe import Observer, marker_topic
+from holdfast.judge.read.observe import Observer
 from holdfast.judge.recompute.rebuild import Facts, rebuilt_stream, rebuilt_table
 from holdfast.judge.recompute.relations import Relation, load
 from holdfast.judge.statement.statement import Parts, SourceName, split
@@ -189,7 +189,7 @@ class UnitGatherer:
         return Progress(ends, taken, group, behind, story.contradictions)
 
     def _markers(self, query: Query) -> str:
-        return marker_topic(self._application_id, query)
+        return self._observer.marker_topic(query)
 
     # -- input and output ----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.judge.read.observe import Observer
-from holdfast.types.ids import changelog_topic, progress_topic
+from holdfast.types.ids import progress_topic
 from holdfast.types.topology import Query
 
 __all__ = ["SOURCE_MARKER", "last_markers", "progress_records", "state_markers"]
@@ -25,7 +25,7 @@ def last_markers(observer: Observer, application_id: str, query: Query) -> list[
         ValueError: a commit marker that is not JSON.
     """
     if query.stateful:
-        return list(state_markers(observer, changelog_topic(application_id, query.id)))
+        return list(state_markers(observer, observer.marker_topic(query)))
     found = progress_records(observer, application_id, query)
     return [json.loads(value) for key, value in found.items() if key.startswith(SOURCE_MARKER)]
 

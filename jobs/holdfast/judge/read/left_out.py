@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from holdfast.judge.read.last_markers import SOURCE_MARKER, progress_records, state_markers
 from holdfast.judge.read.observe import Observer
-from holdfast.types.ids import changelog_topic, progress_topic
+from holdfast.types.ids import progress_topic
 from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Query
 
@@ -26,8 +26,7 @@ def left_out(observer: Observer, application_id: str, query: Query) -> LeftOut:
     dead = _sum(progress, _DEAD_LETTER)
     if not query.stateful:
         return LeftOut(_sum(progress, SOURCE_MARKER), dead_letters=dead)
-    topic = changelog_topic(application_id, query.id)
-    markers = list(state_markers(observer, topic))
+    markers = list(state_markers(observer, observer.marker_topic(query)))
     return LeftOut(
         records=sum(int(m.get("records", 0)) for m in markers) + dead,
         late=sum(int(m.get("dropped_late", 0)) for m in markers),

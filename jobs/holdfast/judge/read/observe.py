@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.judge.read.incarnations import Incarnations
+from holdfast.judge.read.layouts import generations
 from holdfast.judge.values import OpenTransaction
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
+from holdfast.types.ids import changelog_topic, consumer_group, orders_topic, progress_topic
 from holdfast.types.topology import Query
 
-__all__ = ["Lag", "Observer", "Record", "marker_topic"]
+__all__ = ["Lag", "Observer", "Record"]
 
 _POLL_S = 0.5
 
@@ -133,14 +134,22 @@ class Observer:
             finally:
                 reader.close()
 
+    def marker_topic(self, query: Query) -> str:
+        """The topic of a query's commit markers: its changelog, or its progress topic."""
+        if not query.stateful:
+            return progress_topic(self._application_id, query.id)
+        return changelog_topic(self._application_id, query.id, self._generation(query))
+
+    def _generation(self, query: Query) -> int:
+        topic = orders_topic(self._application_id)
+        if not self.exists(topic):
+            return 0
+        records = self.records(topic, self.bounds(topic))
+        return generations((r.key, r.value) for r in records).get(query.id, 0)
+
     def header_values(self, topic: str, name: str) -> Iterator[bytes]:
         """That header's values in all committed records, from the topic's start to its end."""
         for record in self.records(topic, self.bounds(topic), headers=True):
             value = dict(record.headers).get(name)
             if value is not None:
                 yield value
-
-
-def marker_topic(application_id: str, query: Query) -> str:
-    """The topic of a query's commit markers: its changelog, or its progress topic without state."""
-    return (changelog_topic if query.stateful else progress_topic)(application_id, query.id)

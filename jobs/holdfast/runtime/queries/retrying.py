@@ -41,7 +41,7 @@ def stores_done(
 
     def placed(pending: Sequence[int]) -> list[Answer]:
         answers = attempt(pending, cluster.placement(plan))
-        cluster.observe(plan.query.id, [a for a in answers if isinstance(a, TaskReport)])
+        cluster.observe(plan, [a for a in answers if isinstance(a, TaskReport)])
         return answers
 
     return until_done(plan, cluster, wanted, placed)

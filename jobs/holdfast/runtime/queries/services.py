@@ -11,6 +11,7 @@ from holdfast.config.settings import Settings
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.queries.batch_lock import Turn
 from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.watching.health import Health
 from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.tasks.plan import Batch, TaskReport
@@ -42,10 +43,14 @@ class Services:
     internal_topics: frozenset[str] = frozenset()
     not_whole: frozenset[str] = frozenset()
     owners: SinkOwners | None = None
+    layouts: Layouts = field(default_factory=Layouts)
 
     def settings_of(self, query: Query) -> Settings:
-        """The settings of one query: a lost changelog is only rebuilt from whole topics."""
+        """The settings of one query: a lost changelog is only rebuilt from whole topics.
+
+        A query that was rescaled has the number of state partitions that it was rescaled to.
+        """
+        settings = self.layouts.of(query.id).of(self.settings)
         if self.not_whole.isdisjoint(s.topic for s in query.sources):
-            return self.settings
-        state = replace(self.settings.state, on_changelog_loss="fail")
-        return replace(self.settings, state=state)
+            return settings
+        return replace(settings, state=replace(settings.state, on_changelog_loss="fail"))

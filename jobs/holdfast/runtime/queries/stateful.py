@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+from holdfast.errors import ChangelogLost, Moved
 from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
 from holdfast.runtime.queries.levelling import pieces
@@ -13,9 +15,12 @@ from holdfast.runtime.queries.shuffled_batch import run_shuffled
 from holdfast.runtime.queries.start import Level, StartPoint, start_point
 from holdfast.runtime.queries.stores import bring_in_stores, copy_stores, open_stores
 from holdfast.runtime.topics import QueryTopics
+from holdfast.state.layout import Layout
 from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
-from holdfast.types.ids import OffsetRange, Place, stands_at
+from holdfast.tasks.rescaling.switch import settled
+from holdfast.transport.cluster.admin import TopicInfo
+from holdfast.types.ids import OffsetRange, Place, changelog_topic, stands_at
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query
 
@@ -30,13 +35,14 @@ class StatefulQuery(QueryRun):
     def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
         changelog = topics.changelog
         assert changelog is not None, "`ensure_topics` makes it"
-        self._plan = QueryPlan(
+        self.plan = QueryPlan(
             services.settings_of(query),
             query,
             changelog.name,
             changelog.topic_id,
             topics.sink.partitions,
             services.state_dir,
+            services.layouts.of(query.id).generation,
         )
         interval_ms = services.settings.ingest.trigger_interval_ms
         feed = Feed(inputs_of(services, query, topics), self._process, interval_ms)
@@ -45,7 +51,7 @@ class StatefulQuery(QueryRun):
 
     def _process(self, read: Read, batch: Batch) -> list[TaskReport]:
         services = self._services
-        return run_shuffled(services.context, read, self._plan, batch, services.cluster)
+        return run_shuffled(services.context, read, self.plan, batch, services.cluster)
 
     @property
     def held_back(self) -> bool:
@@ -56,8 +62,56 @@ class StatefulQuery(QueryRun):
         markers = [report.marker for report in self._known.values() if report.marker is not None]
         return any(marker.held_back_below(planned.watermark_ms) for marker in markers)
 
+    def plan_of(self, layout: Layout, changelog: TopicInfo) -> QueryPlan:
+        """The plan for the query's state in another generation."""
+        return replace(
+            self.plan,
+            settings=layout.of(self.plan.settings),
+            changelog=changelog.name,
+            changelog_topic_id=changelog.topic_id,
+            generation=layout.generation,
+        )
+
     def _find_start(self) -> StartPoint:
-        plan, services = self._plan, self._services
+        self._follow()
+        try:
+            return self._started()
+        except Moved:
+            self._settle()
+            raise
+
+    def _settle(self) -> None:
+        """Finds out whether the state has moved to another generation, and records it."""
+        plan, layouts = self.plan, self._services.layouts
+        moved = settled(plan)
+        if moved is not None:
+            former = (*layouts.of(self.query.id).former, plan.generation)
+            layout = Layout(moved.generation, moved.state_partitions, former)
+            layouts.record(self.query.id, layout)
+
+    def _follow(self) -> None:
+        """Goes on in the generation that counts.
+
+        Raises:
+            ChangelogLost: it has no changelog.
+        """
+        services, layout = self._services, self._services.layouts.of(self.query.id)
+        if layout.generation == self.plan.generation:
+            return
+        name = changelog_topic(services.settings.application_id, self.query.id, layout.generation)
+        changelog = services.admin.describe(name)
+        if changelog is None:
+            raise _no_changelog(self.query.id, name, layout)
+        _LOG.info(
+            "%s goes on in generation %d, with %d state partitions",
+            self.query.id, layout.generation, layout.state_partitions,
+        )  # fmt: skip
+        services.cluster.forget(self.plan)
+        self.plan = self.plan_of(layout, changelog)
+        self._known = {}
+
+    def _started(self) -> StartPoint:
+        plan, services = self.plan, self._services
         # The group before the markers: another driver may commit meanwhile, and no marker is ever
         # behind what the group showed before it was read.
         group = self._group_offsets()
@@ -79,7 +133,7 @@ class StatefulQuery(QueryRun):
         return start
 
     def freeze(self, folder: str) -> Frozen | None:
-        plan, services = self._plan, self._services
+        plan, services = self.plan, self._services
         reports = copy_stores(plan, services.cluster, services.context, folder)
         markers = [r.marker for r in reports if r.marker is not None]
         if not markers:
@@ -92,7 +146,7 @@ class StatefulQuery(QueryRun):
     def bring_in(self, origin: Origin) -> None:
         if origin.stores:
             services = self._services
-            bring_in_stores(self._plan, origin, services.cluster, services.context)
+            bring_in_stores(self.plan, origin, services.cluster, services.context)
 
     def _level(self, level: Level, batch_id: int) -> None:
         """Brings some state partitions level with the furthest one."""
@@ -123,6 +177,17 @@ class StatefulQuery(QueryRun):
 
     def _marked_by(self, source: OffsetRange) -> set[Place]:
         return set(source)
+
+
+def _no_changelog(query_id: str, name: str, layout: Layout) -> ChangelogLost:
+    return ChangelogLost(
+        f"The state of {query_id} is in generation {layout.generation}, and its changelog {name} "
+        "does not exist.",
+        cause="the topic was deleted",
+        action="restore the topic; the changelogs of generations "
+        f"{', '.join(map(str, layout.former)) or 'before'} have the state as it was before the "
+        "rescale",
+    )
 
 
 def _idle(last: TaskReport) -> TaskReport:

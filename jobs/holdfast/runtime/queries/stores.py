@@ -1,31 +1,44 @@
-"""Work of executors on a query's stores beside its batches: opening, copying, bringing in."""
+"""Work of executors on a query's stores beside its batches: opening, copying, rescaling."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pyspark import SparkContext
 
+from holdfast.errors import HoldfastError
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import located, on_state_workers
 from holdfast.runtime.queries.retrying import Homes, stores_done, until_done
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.workers import AT_ONCE, by_location, side_by_side
-from holdfast.tasks.bringing_in import Origin, shares
+from holdfast.tasks.bringing_in import Origin
+from holdfast.tasks.heirs import shares
 from holdfast.tasks.plan import Assigned, QueryPlan, TaskReport
+from holdfast.tasks.rescaling.copier import Copied, Ending
 from holdfast.tasks.savepoints import CopiesReport
 from holdfast.tasks.worker import (
     Answer,
     bring_in_share,
     copied_for_savepoint,
     copy_for_savepoint,
+    copy_share,
+    end_share,
     open_partition,
 )
 
-__all__ = ["bring_in_stores", "copies_told", "copy_stores", "open_stores"]
+__all__ = [
+    "bring_in_stores",
+    "copies_told",
+    "copy_shares",
+    "copy_stores",
+    "end_shares",
+    "open_stores",
+]
 
 _LOG = logging.getLogger(__name__)
 _Work = Callable[[QueryPlan, int, Assigned], Answer]
@@ -95,6 +108,65 @@ def _copied(
 ) -> Iterator[CopiesReport]:
     for _ in elements:
         yield copied_for_savepoint(state_dir, executors, folder)
+
+
+def copy_shares(
+    plan: QueryPlan,
+    new: QueryPlan,
+    places: Mapping[int, str],
+    context: SparkContext,
+    seconds: float,
+) -> list[Copied | HoldfastError]:
+    """Copies some of each share into the next generation, where its copier is.
+
+    Args:
+        places: Spark locations by the number of the share.
+        seconds: for all shares of an executor together, about.
+    """
+    count = max(Counter(places.values()).values())
+    work = partial(copy_share, plan, new, seconds=seconds / count)
+    return _on_shares(plan, places, context, "copy the shares", work)
+
+
+def end_shares(
+    plan: QueryPlan,
+    new: QueryPlan,
+    places: Mapping[int, str],
+    context: SparkContext,
+    ending: Ending,
+) -> list[Copied | HoldfastError]:
+    """Copies the rest of each share, with the commit markers that begin the next generation."""
+    work = partial(end_share, plan, new, ending=ending)
+    return _on_shares(plan, places, context, "end the shares", work)
+
+
+def _on_shares(
+    plan: QueryPlan,
+    places: Mapping[int, str],
+    context: SparkContext,
+    doing: str,
+    work: Callable[[int], Copied | HoldfastError],
+) -> list[Copied | HoldfastError]:
+    locations = sorted(set(places.values()))
+    groups = [sorted(n for n, place in places.items() if place == one) for one in locations]
+    stage(context, f"{doing} of {plan.query.id}")
+    done = partial(_shares_done, groups=groups, work=work)
+    found: list[Copied | HoldfastError] = on_state_workers(
+        located(context, locations), done, range(len(groups))
+    )
+    return found
+
+
+def _shares_done(
+    _index: int,
+    elements: Iterable[int],
+    *,
+    groups: Sequence[Sequence[int]],
+    work: Callable[[int], Copied | HoldfastError],
+) -> Iterator[Copied | HoldfastError]:
+    for element in elements:
+        for number in groups[element]:
+            yield work(number)
 
 
 def bring_in_stores(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from holdfast.config.settings import Settings
 from holdfast.errors import Refused
@@ -40,11 +39,14 @@ class FirstStart:
         self._settings = settings
         self._topology = topology
         self._book = book
+        self._looked = False
 
-    @cached_property
+    @property
     def _known(self) -> Beginning | None:
         """The record on the control topic; None: nothing was ever brought in."""
-        self._book.refresh()
+        if not self._looked:
+            self._book.refresh()
+            self._looked = True
         return self._book.beginning
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.snapshots.savepoints import SavedQuery, Savepoint
 from holdfast.state.topics.sink_owners import claims_sink
-from holdfast.tasks.bringing_in import shares
 from holdfast.tasks.compatibility import check_saved
-from holdfast.types.topology import AggregateStep, Emit, Query
+from holdfast.tasks.heirs import check_times
+from holdfast.types.topology import Query
 
 __all__ = ["check_fits", "own_topics"]
 
@@ -47,24 +47,9 @@ def check_fits(savepoint: Savepoint, queries: Sequence[Query], state_partitions:
             continue
         canonical = saved.stores[0].commit().canonical if saved.stores else ""
         check_saved(canonical, saved.facts, topics, query)
-        _check_final(saved, query, state_partitions)
+        times = [store.commit().stream_time_ms for store in saved.stores]
+        check_times(query, times, state_partitions)
         _check_shared(saved, topics, queries)
-
-
-def _check_final(saved: SavedQuery, query: Query, state_partitions: int) -> None:
-    """Windows close by the time of their state partition: those that join must agree on it."""
-    step = query.step
-    if not isinstance(step, AggregateStep) or step.emit is not Emit.FINAL:
-        return
-    for share in shares(saved.state_partitions, state_partitions) if saved.stores else ():
-        times = {saved.stores[old].commit().stream_time_ms for old in share.old}
-        if len(times) > 1:
-            raise IncompatibleStatement(
-                f"{query.id} has EMIT FINAL, and its state partitions {share.old} stand at "
-                f"{len(times)} event times: as one they would emit windows twice, or never.",
-                cause=f"state.partitions was {saved.state_partitions}, is {state_partitions}.",
-                action=f"set state.partitions to a multiple of {saved.state_partitions}.",
-            )
 
 
 def _check_shared(saved: SavedQuery, topics: dict[str, str], queries: Sequence[Query]) -> None:

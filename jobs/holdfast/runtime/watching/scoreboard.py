@@ -113,7 +113,7 @@ class Scoreboard:
         self._log(query, batch, reports, seconds)
         with self._lock:
             known = self._status.queries[query.id]
-            self._put(query.id, _updated(known, batch, reports, bool(known.changelog)))
+            self._put(query.id, _updated(known, batch, reports, self._changelog(query, reports)))
             self._write()
 
     def counted(self, query_id: str, counted: Counted) -> None:
@@ -135,6 +135,16 @@ class Scoreboard:
             for query_id, known in self._status.queries.items():
                 self._put(query_id, _with_standbys(query_id, known, standbys))
             self._write()
+
+    def _changelog(self, query: Query, reports: list[TaskReport]) -> str:
+        """The changelog of a query with state, by its commit markers; empty without state."""
+        known = self._status.queries[query.id].changelog
+        markers = [r.marker for r in reports if r.marker is not None]
+        if not known or not markers:
+            return known
+        return changelog_topic(
+            self._status.application_id, query.id, max(m.generation for m in markers)
+        )
 
     def _put(self, query_id: str, status: QueryStatus) -> None:
         status = _with_left_out(status, self._counted.get(query_id, Counted()), self._shares)
@@ -196,19 +206,19 @@ def _with_left_out(status: QueryStatus, counted: Counted, shares: WarnShares) ->
 
 
 def _updated(
-    known: QueryStatus, batch: Batch, reports: list[TaskReport], stateful: bool
+    known: QueryStatus, batch: Batch, reports: list[TaskReport], changelog: str
 ) -> QueryStatus:
-    if not stateful:
+    if not changelog:
         records = known.records_total + sum(r.records for r in reports)
         return replace(known, batch_id=batch.batch_id, records_total=records)
-    partitions = {p.partition: p for p in known.state_partitions}
-    for report in reports:
-        partitions[report.partition] = _partition(partitions.get(report.partition), report)
+    before = {p.partition: p for p in known.state_partitions}
+    partitions = {r.partition: _partition(before.get(r.partition), r) for r in reports}
     # The markers carry the counts across restarts; every batch reports all state partitions.
     markers = [r.marker for r in reports if r.marker is not None]
     return replace(
         known,
         batch_id=batch.batch_id,
+        changelog=changelog,
         records_total=sum(m.records for m in markers),
         dropped_late=sum(m.dropped_late for m in markers),
         dropped_null_key=sum(m.dropped_null_key for m in markers),

@@ -105,7 +105,7 @@ class Members:
     def holders(self, table: ServedTable, partition: int) -> Sequence[Member]:
         """See `Cluster`."""
         members = {member.server_id: member for member in self.members()}
-        return [members[server] for server in self.ranked(table.name, partition)]
+        return [members[server] for server in self.ranked(table.held_as, partition)]
 
     def ranked(self, table: str, partition: int) -> list[str]:
         """Ids of the partition's holders, best first: this server, then those that answer, by
@@ -142,7 +142,7 @@ class Members:
 
     def myself(self) -> Member:
         """This server's state, as reported to peers."""
-        held = tuple(Holding(s.table.name, s.partition, s.state()) for s in self._standbys())
+        held = tuple(Holding(s.table.held_as, s.partition, s.state()) for s in self._standbys())
         address = self.plan.addresses[self.plan.me]
         # A table that is added later must not make this server unready for all others.
         self._ready = self._ready or self._has_all(held)
@@ -152,12 +152,12 @@ class Members:
     def _has_all(self, held: Sequence[Holding]) -> bool:
         """Whether every partition that this server should hold has been restored."""
         expected = self._expected()
-        done = {(h.table, h.partition) for h in held if not h.state.restoring}
+        done = {(h.held_as, h.partition) for h in held if not h.state.restoring}
         return expected is not None and all(
-            (table.name, partition) in done
+            (table.held_as, partition) in done
             for table in expected.values()
             for partition in range(table.partitions)
-            if self.me in self.plan.holders(table.name, partition)
+            if self.me in self.plan.holders(table.held_as, partition)
         )
 
     async def run(self) -> None:
@@ -187,7 +187,7 @@ class Members:
             _LOG.info("Server %s answers", server)
         now_ms = int(time.time() * 1000)
         self._seen[server] = replace(told, address=before.address, seen_ms=now_ms)
-        self._states[server] = {(h.table, h.partition): h.state for h in told.holdings}
+        self._states[server] = {(h.held_as, h.partition): h.state for h in told.holdings}
 
 
 def holders(servers: Sequence[str], table: str, partition: int, copies: int) -> list[str]:

@@ -59,10 +59,10 @@ class ClusterReader:
                 asked[partition].append(key)
         terms = Terms(max_lag, at_least or {})
         strict = Terms(max_lag, {p: self._floor(table, p, terms) for p in asked})
-        here = {p: k for p, k in asked.items() if self._local.may_answer(table.name, p, strict)}
+        here = {p: k for p, k in asked.items() if self._local.may_answer(table.held_as, p, strict)}
         found = Rows([], [])
         try:
-            found = await self._local.get(table.name, here, within, strict)
+            found = await self._local.get(table.held_as, here, within, strict)
         except Retriable:  # it has just fallen too far behind
             here = {}
         if len(here) < len(asked):
@@ -73,12 +73,12 @@ class ClusterReader:
         return found
 
     def _floor(self, table: ServedTable, partition: int, terms: Terms) -> int:
-        answered = self._answered.get((table.name, partition), 0)
+        answered = self._answered.get((table.held_as, partition), 0)
         return max(answered, terms.at_least.get(partition, 0))
 
     def _remember(self, table: ServedTable, found: Rows) -> None:
         for partition, state in found.states.items():
-            self._answered[table.name, partition] = state.position
+            self._answered[table.held_as, partition] = state.position
 
     def _tries(self, table: ServedTable, partition: int, terms: Terms) -> _Tries:
         floor = self._floor(table, partition, terms)
@@ -96,10 +96,10 @@ class ClusterReader:
     ) -> Rows:
         tries = self._tries(table, partition, terms)
         while True:
-            for server in self._members.ranked(table.name, partition):
+            for server in self._members.ranked(table.held_as, partition):
                 try:
                     holder = self._holder(server)
-                    return await holder.get(table.name, {partition: keys}, within, tries.terms)
+                    return await holder.get(table.held_as, {partition: keys}, within, tries.terms)
                 except Retriable as error:
                     tries.failed(error)
             await tries.again()
@@ -118,10 +118,10 @@ class ClusterReader:
         """See `Reader`.  Losing the holder ends the scan: another one has another snapshot."""
         tries = self._tries(table, partition, Terms(max_lag, at_least or {}))
         while True:
-            for server in self._members.ranked(table.name, partition):
+            for server in self._members.ranked(table.held_as, partition):
                 begun = False
                 parts = self._holder(server).scan(
-                    table.name, partition, (start, end), limit, tries.terms
+                    table.held_as, partition, (start, end), limit, tries.terms
                 )
                 try:
                     async with aclosing(parts):
@@ -141,7 +141,7 @@ class ClusterReader:
         """See `Reader`."""
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
         while True:
-            states = {p: self._best(table.name, p) for p in range(table.partitions)}
+            states = {p: self._best(table.held_as, p) for p in range(table.partitions)}
             found = {p: state for p, state in states.items() if state is not None}
             if len(found) == len(states) or asyncio.get_running_loop().time() > deadline:
                 return found
@@ -172,7 +172,7 @@ class ClusterReader:
         """See `Reader`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        while missing := self._missing(table.name, positions):
+        while missing := self._missing(table.held_as, positions):
             if loop.time() >= deadline:
                 partition, state = missing
                 at = state.position if state is not None else "unknown"
@@ -215,12 +215,12 @@ class ClusterReader:
         tries = _Tries(f"{table.name} partition {partition}")
         contents = snapshot and since is None
         if since is None and not contents:
-            now = self._best(table.name, partition)
+            now = self._best(table.held_as, partition)
             since = now.position if now is not None else None
         while True:
-            for server in self._members.ranked(table.name, partition):
+            for server in self._members.ranked(table.held_as, partition):
                 changes = self._holder(server).changes(
-                    table.name, partition, since, snapshot=contents, old=old
+                    table.held_as, partition, since, snapshot=contents, old=old
                 )
                 begun = False
                 try:

@@ -111,7 +111,7 @@ def to_change(fields: Fields) -> Change:
 
 def from_member(member: Member) -> dict[str, Any]:
     """`Member` as plain values."""
-    held = [[h.table, h.partition, _plain(h.state)] for h in member.holdings]
+    held = [[h.held_as, h.partition, _plain(h.state)] for h in member.holdings]
     return _plain(member) | {"state": member.state.value, "holdings": held}
 
 

@@ -113,7 +113,7 @@ def _tables(members: Sequence[Member]) -> dict[str, TableSample]:
     for member in members:
         if member.state is MemberState.GONE:
             continue
-        for held in member.holdings:
+        for held in member.shown:
             place = held.table, held.partition
             position, end = best.get(place, (0, 0))
             best[place] = max(position, held.state.position), max(end, held.state.end)

@@ -41,7 +41,7 @@ def overview(serving: Serving, drivers: Sequence[Driver], seen: Visible) -> dict
 
 
 def _member(member: Member, me: str, seen: Visible) -> dict[str, Any]:
-    states = [held.state for held in member.holdings if held.table in seen.names]
+    states = [held.state for held in member.shown if held.table in seen.names]
     return {
         "id": member.server_id,
         "address": member.address,
@@ -168,7 +168,7 @@ def _best(members: Iterable[Member]) -> _Best:
     for member in members:
         if member.state is MemberState.GONE:
             continue
-        for held in member.holdings:
+        for held in member.shown:
             place = held.table, held.partition
             if place not in found or found[place].position < held.state.position:
                 found[place] = held.state
@@ -281,7 +281,7 @@ def _owner(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _holders(members: Iterable[Member]) -> dict[tuple[str, int], list[dict[str, Any]]]:
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for member in members:
-        for held in member.holdings:
+        for held in member.shown:
             state = held.state
             found.setdefault((held.table, held.partition), []).append(
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from holdfast.serve.tables.found import Candidate
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.topology import Topology
 
-__all__ = ["Script", "ScriptCatalog"]
+__all__ = ["Generations", "Script", "ScriptCatalog"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,6 +58,24 @@ class _Published:
     unserved: Mapping[str, Unserved]
 
 
+_LEAVING_S = 60.0  # other servers may still ask for what this one serves no more
+
+
+@dataclass(frozen=True)
+class Generations:
+    """The generation of a changelog that counts, and the one that it is copied into (0: none)."""
+
+    current: int = 0
+    coming: int = 0
+
+
+_Known = Callable[[str], Mapping[str, Generations]]
+
+
+def _never_rescaled(_: str) -> Mapping[str, Generations]:
+    return {}
+
+
 class ScriptCatalog:
     """Owns the planned scripts; call `refresh` from one thread, the rest from any."""
 
@@ -68,7 +87,9 @@ class ScriptCatalog:
         """
         self._scripts = list(scripts)
         self._planned = self._plan(self._texts())
-        self._published = self._made(None, {})
+        self._beside: dict[str, StoredTable] = {}  # followed and not served, by `held_as`
+        self._left: dict[str, tuple[StoredTable, float]] = {}  # likewise, until when
+        self._published = self._made(None, {}, self._planned.tables, lambda _: True)
         self._version = 1
         self.error: str | None = None
 
@@ -76,9 +97,10 @@ class ScriptCatalog:
         """See `Catalog`."""
         return self._published.tables
 
-    def stored(self) -> Mapping[str, StoredTable]:
-        """The served tables, for followers."""
-        return self._published.tables
+    def stored(self) -> Sequence[StoredTable]:
+        """The tables to follow: those that are served, and generations that will be, or were."""
+        every = {table.held_as: table for table in self._published.tables.values()}
+        return list((self._beside | every).values())
 
     def expected(self) -> Mapping[str, StoredTable] | None:
         """The served tables; None before the first `refresh`."""
@@ -115,13 +137,23 @@ class ScriptCatalog:
         """Every table's store, (application id, store name) -> table, even before its topic
         exists.
         """
-        made = ((a, table.made(1)) for a, table in self._planned.tables)
-        return {(application, table.store_name): table.name for application, table in made}
+        made = [table.made(1) for _, table in self._planned.tables]
+        return {(t.application_id, t.store_name): t.held_as for t in (*made, *self.stored())}
 
-    def refresh(self, describe: Callable[[str], TopicInfo | None]) -> None:
+    def refresh(
+        self,
+        describe: Callable[[str], TopicInfo | None],
+        generations: _Known = _never_rescaled,
+        level: Callable[[StoredTable], bool] = lambda _: True,
+    ) -> None:
         """Read the scripts and the topics again.
 
         A script that has become wrong changes nothing; `error` holds the reason.
+
+        Args:
+            generations: of a job's changelogs, by query id.
+            level: whether a table that is followed can be served: until then the generation before
+                it is.
 
         Raises:
             KafkaUnavailable, Refused: the topics could not be described.
@@ -137,8 +169,23 @@ class ScriptCatalog:
             if self.error != error.fact:
                 _LOG.error("The statements that were served before are kept: %s", error)
             self.error = error.fact
-        topics = {topic: describe(topic) for topic in sorted(self.topics())}
-        self._published = self._made(topics, self._published.tables)
+        known = {application: generations(application) for application, _ in self._planned.tables}
+        now: list[tuple[str, Candidate]] = []
+        coming: list[Candidate] = []
+        for application, table in self._planned.tables:
+            found = known[application].get(table.query_id or "", Generations())
+            now.append((application, table.of(found.current)))
+            if found.coming and table.query_id is not None:
+                coming.append(table.of(found.coming))
+        names = {table.topic for _, table in now} | {table.topic for table in coming}
+        names |= {table.topic for table in self.stored()}
+        topics = {topic: describe(topic) for topic in sorted(names)}
+        self._published = self._made(topics, self._published.tables, now, level)
+        for table in coming:
+            info = topics[table.topic]
+            if info is not None:
+                made = table.made(info.partitions)
+                self._beside[made.held_as] = made
 
     def _names(self) -> str:
         return ", ".join(table.name for _, table in self._planned.tables) or "none"
@@ -161,18 +208,32 @@ class ScriptCatalog:
         return _Planned(texts, _merged(topologies), tuple(tables), tuple(unserved.values()))
 
     def _made(
-        self, topics: Mapping[str, TopicInfo | None] | None, kept: Mapping[str, StoredTable]
+        self,
+        topics: Mapping[str, TopicInfo | None] | None,
+        kept: Mapping[str, StoredTable],
+        candidates_: Sequence[tuple[str, Candidate]],
+        level: Callable[[StoredTable], bool],
     ) -> _Published:
         """Tables over the topics; unchanged tables stay the same objects."""
+        self._left = {k: one for k, one in self._left.items() if one[1] > time.monotonic()}
+        self._beside = {k: table for k, (table, _) in self._left.items()}
         tables: dict[str, StoredTable] = {}
         unserved = {each.name: each for each in self._planned.unserved}
-        for _, candidate in self._planned.tables:
+        for _, candidate in candidates_:
             info = (topics or {}).get(candidate.topic)
             if info is None:
                 unserved[candidate.name] = _not_there(candidate)
                 continue
             made = candidate.made(info.partitions)
             before = kept.get(made.name)
+            if before is not None and before.held_as != made.held_as:
+                other = (topics or {}).get(before.topic) is not None and not level(made)
+                served, beside = (before, made) if other else (made, before)
+                tables[made.name] = served
+                self._beside[beside.held_as] = beside
+                if not other:
+                    self._left[beside.held_as] = beside, time.monotonic() + _LEAVING_S
+                continue
             tables[made.name] = before if before == made and before is not None else made
         return _Published(topics, tables, unserved)
 

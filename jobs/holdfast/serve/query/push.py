@@ -270,7 +270,8 @@ def read_token(table: ServedTable, token: str) -> dict[int, int]:
     except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _refused(f"{token[:40]!r} is not a token of a push query") from error
     if of != (table.name, table.topic):
-        raise _refused(f"the token belongs to {of[0]}, the query reads {table.name}")
+        before = " as it was before a rescale" if of[0] == table.name else ""
+        raise _refused(f"the token belongs to {of[0]}{before}, the query reads {table.name}")
     if any(not 0 <= p < table.partitions or at < 0 for p, at in positions.items()):
         raise _refused(f"the token has partitions that {table.name} has not")
     return positions

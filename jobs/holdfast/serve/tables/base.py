@@ -45,6 +45,11 @@ class StoredTable(ABC):
     fingerprint: str | None
 
     @property
+    def held_as(self) -> str:
+        """See `ServedTable`."""
+        return self.name
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         return (*self.key_columns, *windowed_columns(self.window), *self.value_columns)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.serve.contract import WINDOWEND, WINDOWSTART, WindowBounds
+from holdfast.serve.contract import GENERATION, WINDOWEND, WINDOWSTART, WindowBounds
 from holdfast.serve.tables.base import StoredTable, finished
 from holdfast.serve.tables.literals import ordered_ranges, state_key
 from holdfast.state.restore import RowsOf, changelog_rows
@@ -32,12 +32,17 @@ class ChangelogTable(StoredTable):
     """A table of aggregates; its stored rows are the aggregates' state, by state key."""
 
     step: AggregateStep
+    generation: int = 0
     _state: StateColumns = field(init=False, repr=False, compare=False)
     _outputs: Expressions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_state", StateColumns(self.step))
         object.__setattr__(self, "_outputs", Expressions(self.step.outputs, self.step.having))
+
+    @property
+    def held_as(self) -> str:
+        return f"{self.name}{GENERATION}{self.generation}" if self.generation else self.name
 
     @property
     def hides_rows(self) -> bool:

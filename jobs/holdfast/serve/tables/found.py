@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ from holdfast.serve.contract import Unserved
 from holdfast.serve.tables.base import StoredTable
 from holdfast.serve.tables.changelog import ChangelogTable
 from holdfast.serve.tables.topic import TopicTable
-from holdfast.types.ids import changelog_topic
+from holdfast.types.ids import changelog_topic, state_name
 from holdfast.types.statement_facts import source_facts
 from holdfast.types.topology import AggregateStep, Emit, Query, Sink, Source, Topology
 
@@ -21,11 +22,22 @@ __all__ = ["Candidate", "Candidates", "candidates"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table with its rows in `topic`; call `made` with the number of partitions once known."""
+    """A table with its rows in `topic`; call `made` with the number of partitions once known.
+
+    Attributes:
+        query_id: the query whose changelog has the rows; None: they are in a topic of their own.
+        moved: the same table in another generation of that changelog.
+    """
 
     name: str
     topic: str
     made: Callable[[int], StoredTable]
+    query_id: str | None = None
+    moved: Callable[[int], Candidate] | None = None
+
+    def of(self, generation: int) -> Candidate:
+        """The table in a generation of its changelog."""
+        return self if self.moved is None else self.moved(generation)
 
 
 @dataclass(frozen=True)
@@ -79,14 +91,20 @@ def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
     # The store holds results that are not final yet; the topic holds the final ones.
     if not isinstance(step, AggregateStep) or step.emit is Emit.FINAL:
         return _topic_table(query.sink.as_source(), query, application_id)
-    topic = changelog_topic(application_id, query.id)
+    return _aggregate(query, step, application_id, 0)
+
+
+def _aggregate(
+    query: Query, step: AggregateStep, application_id: str, generation: int
+) -> Candidate:
+    topic = changelog_topic(application_id, query.id, generation)
 
     def made(partitions: int) -> StoredTable:
         sink = query.sink
         return ChangelogTable(
             sink.name,
             application_id,
-            query.id,
+            state_name(query.id, generation),
             query.statement,
             query.id,
             topic,
@@ -97,9 +115,11 @@ def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
             sink.window_size_ms,
             query.fingerprint(),
             step,
+            generation,
         )
 
-    return Candidate(query.sink.name, topic, made)
+    moved = partial(_aggregate, query, step, application_id)
+    return Candidate(query.sink.name, topic, made, query.id, moved)
 
 
 def _store_name(source: Source) -> str:

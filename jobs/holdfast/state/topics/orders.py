@@ -7,6 +7,9 @@ One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSO
     key = savepoint-order:<name>      a savepoint that the job shall make; from commands
     key = savepoint-state:<name>      what became of it; from the driver
     key = beginning                   the savepoint that the job begins with; from the driver
+    key = rescale-order:<query id>    the wanted number of state partitions; from commands
+    key = rescale-state:<query id>    what became of it; from the driver
+    key = layout:<query id>           the generation of the query's state; from the driver
 
 A query without an order runs.  A driver reads the topic before it starts a query and follows it
 from then on, so an order outlives every process, and reaches a driver wherever it runs.
@@ -24,6 +27,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import DataLoss
+from holdfast.state.layout import Layout
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.idempotent_producer import Producer
@@ -36,10 +40,13 @@ __all__ = [
     "Beginning",
     "Order",
     "OrderBook",
+    "RescaleOrder",
+    "RescaleTold",
     "SavepointOrder",
     "SavepointTold",
     "Told",
     "jobs_with_orders",
+    "read_layouts",
     "statement_digest",
 ]
 
@@ -51,6 +58,7 @@ _TIMEOUT_S = 30.0
 _ORDER, _STATE = "order:", "state:"
 _SAVEPOINT_ORDER, _SAVEPOINT_STATE = "savepoint-order:", "savepoint-state:"
 _BEGINNING = "beginning"
+_RESCALE_ORDER, _RESCALE_STATE, _LAYOUT = "rescale-order:", "rescale-state:", "layout:"
 _T = TypeVar("_T")
 
 
@@ -143,9 +151,29 @@ class Beginning:
         return self.savepoint.rpartition("@")[0]
 
 
+@dataclass(frozen=True)
+class RescaleOrder:
+    """An order to rescale a query, or to confirm that it was.
+
+    Attributes:
+        state_partitions: the wanted number; 0: delete the changelogs of former generations.
+        token: unique to this order; the driver's answer has it.
+    """
+
+    state_partitions: int = 0
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+@dataclass(frozen=True)
+class RescaleTold(SavepointTold):
+    """The driver's answer to an order to rescale; the fields are those of `SavepointTold`."""
+
+
 _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
 _SAVEPOINT_ORDERS, _SAVEPOINTS_TOLD = TypeAdapter(SavepointOrder), TypeAdapter(SavepointTold)
 _BEGINNINGS = TypeAdapter(Beginning)
+_RESCALE_ORDERS, _RESCALES_TOLD = TypeAdapter(RescaleOrder), TypeAdapter(RescaleTold)
+_LAYOUTS = TypeAdapter(Layout)
 
 
 def statement_digest(query: Query) -> str:
@@ -163,6 +191,17 @@ def jobs_with_orders(client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -
     _, topics = ClusterView(client, timeout_s).cluster()
     suffix = orders_topic("")
     return sorted(name.removesuffix(suffix) for name in topics if name.endswith(suffix))
+
+
+def read_layouts(client: Mapping[str, str], application_id: str) -> Mapping[str, Layout]:
+    """The recorded layouts of a job's queries, by query id; none: generation 0 counts.
+
+    Raises:
+        KafkaUnavailable: no broker answered.
+    """
+    book = OrderBook(Admin(client), client, application_id)
+    book.refresh()
+    return book.layouts
 
 
 class OrderBook:
@@ -189,6 +228,9 @@ class OrderBook:
         self.savepoint_orders: dict[str, SavepointOrder] = {}  # by name
         self.savepoints_told: dict[str, SavepointTold] = {}  # by name
         self.beginning: Beginning | None = None
+        self.rescale_orders: dict[str, RescaleOrder] = {}  # by query id
+        self.rescales_told: dict[str, RescaleTold] = {}  # by query id
+        self.layouts: dict[str, Layout] = {}  # by query id
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._replicas = replicas
@@ -256,12 +298,41 @@ class OrderBook:
         self._send({_BEGINNING: _BEGINNINGS.dump_json(beginning)})
         self.beginning = beginning
 
+    def order_rescale(self, query_id: str, order: RescaleOrder) -> None:
+        """Orders a rescale of this query.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        self._send({f"{_RESCALE_ORDER}{query_id}": _RESCALE_ORDERS.dump_json(order)})
+
+    def tell_rescale(self, query_id: str, told: RescaleTold) -> None:
+        """Writes what became of an ordered rescale.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        self._send({f"{_RESCALE_STATE}{query_id}": _RESCALES_TOLD.dump_json(told)})
+        self.rescales_told[query_id] = told
+
+    def record_layout(self, query_id: str, layout: Layout) -> None:
+        """Records which generation counts; on return, all in-sync replicas have it.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        self._send({f"{_LAYOUT}{query_id}": _LAYOUTS.dump_json(layout)})
+        self.layouts[query_id] = layout
+
     def _forget(self) -> None:
         self.orders.clear()
         self.told.clear()
         self.savepoint_orders.clear()
         self.savepoints_told.clear()
         self.beginning = None
+        self.rescale_orders.clear()
+        self.rescales_told.clear()
+        self.layouts.clear()
         self._position = 0
 
     def _read(self, end: int) -> None:
@@ -292,6 +363,12 @@ class OrderBook:
             _put(self.savepoints_told, name, _parsed(_SAVEPOINTS_TOLD, value))
         elif key == _BEGINNING:
             self.beginning = _parsed(_BEGINNINGS, value)
+        elif key.startswith(_RESCALE_ORDER):
+            _put(self.rescale_orders, name, _parsed(_RESCALE_ORDERS, value))
+        elif key.startswith(_RESCALE_STATE):
+            _put(self.rescales_told, name, _parsed(_RESCALES_TOLD, value))
+        elif key.startswith(_LAYOUT):
+            _put(self.layouts, name, _parsed(_LAYOUTS, value))
 
     def _send(self, values: Mapping[str, bytes | None]) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)

@@ -113,7 +113,7 @@ def _parts(script: Script, topics: Topics, life: Life, url: str) -> _Parts:
     """The parts of `holdfast serve`, with stores in memory."""
     files, catalog = MemoryTopics(topics), ScriptCatalog([script])
     catalog.refresh(files.describe)
-    standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored().values()}
+    standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored()}
     log = Log(_SETTINGS.client(), _SETTINGS.state.delete_retention_ms)
     local = LocalReader(lambda name, partition: standbys.get((name, partition)), log, SERVER)
     plan = Plan(int(SERVER), (url,), 1)

@@ -124,6 +124,21 @@ class Admin:
         existing = self.describe(name)
         if existing is not None:
             return existing
+        self.create_topic(name, partitions, replicas, config)
+        return self._await_topic(name)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> TopicInfo | None:
+        """Creates a topic; None if there is one of that name, whoever made it.
+
+        Raises:
+            KafkaUnavailable, Refused: the topic could not be created.
+        """
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {})
         )
@@ -131,9 +146,10 @@ class Admin:
         try:
             future.result()
         except KafkaException as error:
-            if kafka_error(error).code() not in _EXISTS:
-                acl = f"CREATE on topic {name}"
-                raise translate(error, f"creating topic {name}", self._properties, acl) from error
+            if kafka_error(error).code() in _EXISTS:
+                return None
+            acl = f"CREATE on topic {name}"
+            raise translate(error, f"creating topic {name}", self._properties, acl) from error
         return self._await_topic(name)
 
     def describe(self, name: str) -> TopicInfo | None:

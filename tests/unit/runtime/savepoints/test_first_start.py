@@ -26,7 +26,7 @@ from holdfast.state.snapshots.savepoints import (
 )
 from holdfast.state.table_store import StorePosition
 from holdfast.state.topics.orders import Beginning
-from holdfast.tasks.bringing_in import shares
+from holdfast.tasks.heirs import shares
 from holdfast.transport.cluster.admin import TopicBounds
 from holdfast.types.ids import OffsetRange
 from holdfast.types.internal_topics import for_application

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
-from holdfast.serve.follow.catalog import Script, ScriptCatalog
+from holdfast.serve.follow.catalog import Generations, Script, ScriptCatalog
 from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import TopicInfo
 
@@ -46,6 +46,46 @@ def test_a_table_is_served_once_its_topic_is_there() -> None:
     assert catalog.tables()["COUNTS"].partitions == 3
     assert catalog.unserved().keys() == {"S"}
     assert catalog.topic_id("app-ctas_counts-changelog") == "id-app-ctas_counts-changelog"
+
+
+def test_a_rescaled_table_is_served_from_its_next_generation_once_that_is_level() -> None:
+    catalog = ScriptCatalog([File(STREAM + COUNTS).script])
+    catalog.refresh(describe)
+    known = {"ctas_counts": Generations(0, coming=2)}
+    level = False
+
+    def refresh() -> None:
+        catalog.refresh(describe, lambda _: known, lambda _: level)
+
+    def followed() -> list[str]:
+        return sorted(table.topic for table in catalog.stored())
+
+    refresh()
+    refresh()
+    assert followed() == ["app-ctas_counts-changelog", "app-ctas_counts-g2-changelog"]
+    assert catalog.tables()["COUNTS"].topic == "app-ctas_counts-changelog"
+
+    known["ctas_counts"] = Generations(2)
+    refresh()
+    assert catalog.tables()["COUNTS"].topic == "app-ctas_counts-changelog"
+    level = True
+    refresh()
+    refresh()
+    assert catalog.tables()["COUNTS"].topic == "app-ctas_counts-g2-changelog"
+    assert catalog.tables()["COUNTS"].held_as != "COUNTS", "peers must not mix the two"
+    # Another server may still ask for the former one.
+    assert followed() == ["app-ctas_counts-changelog", "app-ctas_counts-g2-changelog"]
+
+
+def test_a_copy_that_was_given_up_is_not_followed_any_more() -> None:
+    catalog = ScriptCatalog([File(STREAM + COUNTS).script])
+    known = {"ctas_counts": Generations(0, coming=1)}
+    for _ in range(2):
+        catalog.refresh(describe, lambda _: known)
+    assert len(catalog.stored()) == 2
+    known["ctas_counts"] = Generations(0)
+    catalog.refresh(describe, lambda _: known)
+    assert [table.topic for table in catalog.stored()] == ["app-ctas_counts-changelog"]
 
 
 @dataclass(frozen=True)

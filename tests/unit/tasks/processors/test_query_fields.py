@@ -222,7 +222,7 @@ def _refused(before: Query, after: Query) -> bool:
                 before.canonical(), OffsetRange.of("a", {0: 0}, {0: 9}), 0, 0,
                 facts=statement_facts(before),
             )  # fmt: skip
-            check_marker(marker, after, 1, application_id="app", state_partition=0)
+            check_marker(marker, after, 1, owner=f"app/{after.id}/0")
         else:
             facts = statement_facts(before)
             check_progress(SourceProgress(before.source.topic, 0, 9, facts=facts), after)

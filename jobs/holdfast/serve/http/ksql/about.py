@@ -63,7 +63,7 @@ class KsqlAbout:
         status = {}
         for member in self._serving.cluster.members():
             lags: dict[str, Any] = {}
-            for held in member.holdings:
+            for held in member.shown:
                 if not client.may_read(held.table):
                     continue
                 store = lags.setdefault(held.table, {"lagByPartition": {}})

@@ -1,0 +1,1 @@
+"""Changes the number of state partitions of a running query (ADR 51)."""
