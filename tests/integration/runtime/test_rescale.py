@@ -173,8 +173,9 @@ def test_a_query_is_rescaled_while_records_come_in(
             assert bench.rescale("--state-partitions", str(wanted)) == 0, capsys.readouterr()
             before = _records(job.until(lambda s: True, "a status"))
             job.until(
-                lambda s, n=wanted, b=before: len(s.queries[QUERY].state_partitions) == n
-                and _records(s) > b,
+                lambda s, n=wanted, b=before: (
+                    len(s.queries[QUERY].state_partitions) == n and _records(s) > b
+                ),
                 "batches afterwards",
             )
             reading.follows(wanted)

@@ -188,20 +188,6 @@ def _rescale_undecided_is_moved(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "settled", believed)
 
 
-def _rescale_without_tombstones(patch: pytest.MonkeyPatch) -> None:
-    """Rows that were deleted while the changelog was copied come back."""
-    real = copier.Copier._send
-
-    def living(self: Any, producer: Any, old: int, chunk: Any) -> None:
-        kept = [n for n, value in enumerate(chunk.values) if value is not None]
-        rest = SimpleNamespace(
-            keys=[chunk.keys[n] for n in kept], values=[chunk.values[n] for n in kept]
-        )
-        real(self, producer, old, rest)
-
-    patch.setattr(copier.Copier, "_send", living)
-
-
 def _any(history: History) -> bool:
     return bool(history.faults)
 
@@ -237,6 +223,5 @@ FINER = {
     "rescale-misses-the-tail": Finer(_rescale_misses_the_tail, _any, "rescales"),
     "rescale-without-fence": Finer(_rescale_without_fence, _of_several, "rescales"),
     "rescale-undecided-is-moved": Finer(_rescale_undecided_is_moved, _any, "rescales"),
-    "rescale-without-tombstones": Finer(_rescale_without_tombstones, _any, "rescales"),
     "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),
 }
