@@ -31,7 +31,7 @@ from holdfast.serve.tables import ChangelogTable, candidates
 from holdfast.sql import compile_text
 from holdfast.sql.parse.script import did_you_mean
 from holdfast.state import open_copy
-from holdfast.state.snapshots.archive import Archive, archived_partitions
+from holdfast.state.snapshots.archive import Archive, archived_partitions, archived_state
 from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.snapshots.savepoints import (
     Savepoint,
@@ -307,10 +307,11 @@ def _compiled(text: str, application_id: str, functions: Sequence[str], whose: s
 
 
 def _newest(uri: str, application_id: str, query: Query) -> tuple[SavedPartition, ...]:
-    """The newest snapshot of each state partition."""
+    """The newest snapshot of each state partition, in the last generation that has any."""
     found = []
-    for partition in archived_partitions(uri, application_id, query.id):
-        name = store_name(application_id, query.id, partition)
+    state = archived_state(uri, application_id, query.id)
+    for partition in archived_partitions(uri, application_id, state):
+        name = store_name(application_id, state, partition)
         manifest = Archive(uri, name).newest()
         if manifest is not None:
             found.append(SavedPartition(partition, name, manifest))

@@ -195,7 +195,7 @@ class _PlainJudgement:
         if not self.query.stateful:
             stream = self.gather.stream(self.query, snapshot)
             return _of_stream(stream, STREAM_CHECKERS)
-        mine = stores_of(self.query, stores)
+        mine = stores_of(self.gather.observer, self.query, stores)
         origin = self.unit.origin(self.query.source)
         table = self.gather.table(self.query, snapshot, mine, origin)
         return _of_table(table, TABLE_CHECKERS if mine is None else (*TABLE_CHECKERS, stores_agree))

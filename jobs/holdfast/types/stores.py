@@ -20,6 +20,7 @@ class StoreDigest:
     big-endian), the state key and the row.
 
     Attributes:
+        query_id: the `types.ids.state_name` of the query.
         position: the changelog offset to replay next.
         digest: in hex; None if only the number of rows is known (memory backend).
         volume: the ordinal of the store's volume; -1 if unknown.
@@ -43,7 +44,7 @@ class StoreDigest:
         return StoreDigest(**fields)
 
 
-# By (query id, state partition), the furthest store first.
+# By (`types.ids.state_name`, state partition), the furthest store first.
 JobStores = Mapping[tuple[str, int], Sequence[StoreDigest]]
 
 
@@ -59,7 +60,13 @@ def stores_of_job(found: Iterable[StoreDigest], application_id: str) -> JobStore
 def rows_of_status(status: JobStatus) -> list[StoreDigest]:
     """The stores as the driver reports them, for stores that cannot be read."""
     return [
-        StoreDigest(status.application_id, query_id, p.partition, p.rows, p.position)
-        for query_id, query in status.queries.items()
+        StoreDigest(status.application_id, _state_name(status, i), p.partition, p.rows, p.position)
+        for i, query in status.queries.items()
         for p in query.state_partitions
     ]
+
+
+def _state_name(status: JobStatus, query_id: str) -> str:
+    """The name in the middle of the changelog's."""
+    changelog = status.queries[query_id].changelog or query_id
+    return changelog.removeprefix(f"{status.application_id}-").removesuffix("-changelog")

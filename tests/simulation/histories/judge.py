@@ -48,7 +48,7 @@ def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
     def stores() -> JobStores:
         owners = _owners(executors).items()
         return {
-            (task._plan.query.id, p): [_digest(task, p), *_standbys(task, executors, p)]
+            (task._plan.state_name, p): [_digest(task, p), *_standbys(task, executors, p)]
             for p, task in owners
         }
 

@@ -82,7 +82,13 @@ def table_seen(
         return TableSeen({})
     job = max(ours, key=lambda j: j.status.updated_ms)
     query = job.status.queries.get(query_id)
-    if query is None or query.changelog != changelog:
+    if query is not None and query.changelog != changelog:
+        return TableSeen(
+            {},
+            orphaned=f"it is of a former generation of {query_id}, whose changelog is "
+            f"{query.changelog} now: `holdfast rescale {query_id} --confirm` deletes it",
+        )
+    if query is None:
         known = ", ".join(sorted(job.status.queries)) or "none"
         return TableSeen(
             {}, orphaned=f"job {application_id} has no query {query_id} (it has: {known})"

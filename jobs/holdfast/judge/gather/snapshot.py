@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import OpenTransaction
+from holdfast.types.ids import state_name
 from holdfast.types.stores import JobStores, StoreDigest
 from holdfast.types.topology import Query
 
@@ -61,8 +62,11 @@ def take_snapshot(
     return Snapshot(inputs, sink, tuple(still_open), groups)
 
 
-def stores_of(query: Query, stores: Stores) -> dict[int, Sequence[StoreDigest]] | None:
-    """One query's stores, by state partition."""
+def stores_of(
+    observer: Observer, query: Query, stores: Stores
+) -> dict[int, Sequence[StoreDigest]] | None:
+    """One query's stores, by state partition, of the generation that counts."""
     if stores is None:
         return None
-    return {p: store for (query_id, p), store in stores.items() if query_id == query.id}
+    name = state_name(query.id, observer.generation(query))
+    return {p: store for (of, p), store in stores.items() if of == name}

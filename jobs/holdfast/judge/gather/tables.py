@@ -45,7 +45,7 @@ class PlainGatherer:
 
     def __init__(self, application_id: str, observer: Observer) -> None:
         self._application_id = application_id
-        self._observer = observer
+        self.observer = observer
 
     def table(
         self,
@@ -94,9 +94,9 @@ class PlainGatherer:
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(query, snapshot, decoder),
             undecodable=decoder.undecodable,
-            dead_letters=dead_letters(self._observer, self._application_id, query),
+            dead_letters=dead_letters(self.observer, self._application_id, query),
             timed=self._timed(query.sink),
-            late_most=late_bound(self._observer, origin, batch.window, changelog.dropped_late()),
+            late_most=late_bound(self.observer, origin, batch.window, changelog.dropped_late()),
         )
 
     def stream(self, query: Query, snapshot: Snapshot) -> StreamEvidence:
@@ -111,7 +111,7 @@ class PlainGatherer:
         decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=False)
         actual: Counter[Key] = Counter()
         times: Counter[int] = Counter()
-        for record in self._observer.records(sink.topic, snapshot.sink):
+        for record in self.observer.records(sink.topic, snapshot.sink):
             row = decoder.row(record.value) or {}
             times[record.timestamp_ms] += 1
             actual[(*decoder.key(record.key), *(row.get(name) for name in batch.values))] += 1
@@ -126,16 +126,16 @@ class PlainGatherer:
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(query, snapshot, inputs),
             undecodable=inputs.undecodable,
-            dead_letters=dead_letters(self._observer, self._application_id, query),
+            dead_letters=dead_letters(self.observer, self._application_id, query),
             strange_times=_strange(times, table) if self._timed(sink) else (),
         )
 
     def _timed(self, sink: Sink) -> bool:
         """Whether the sink's records carry event times as timestamps, and not a column's value."""
-        return sink.timestamp is None and self._observer.keeps_times(sink.topic)
+        return sink.timestamp is None and self.observer.keeps_times(sink.topic)
 
     def _marker_topic(self, query: Query) -> str:
-        return self._observer.marker_topic(query)
+        return self.observer.marker_topic(query)
 
     def _history(self, query: Query, batch: BatchQuery, snapshot: Snapshot) -> SinkHistory:
         sink = query.sink
@@ -146,26 +146,26 @@ class PlainGatherer:
             windowed=batch.window is not None,
         )
         history = SinkHistory(batch.growing, batch.never_shrinking)
-        for record in self._observer.records(sink.topic, snapshot.sink):
+        for record in self.observer.records(sink.topic, snapshot.sink):
             key, row = decoder.key(record.key), decoder.row(record.value)
             history.update(key, row, record.timestamp_ms)
         return history
 
     def _changelog(self, query: Query) -> ChangelogFold:
         topic = self._marker_topic(query)
-        bounds = self._observer.bounds(topic)
+        bounds = self.observer.bounds(topic)
         fold = ChangelogFold(bounds, self._story(query))
-        for record in self._observer.records(topic, bounds):
+        for record in self.observer.records(topic, bounds):
             fold.update(record.partition, record.key, record.value, record.offset)
         return fold
 
     def _story(self, query: Query) -> MarkerStory:
-        return MarkerStory(self._application_id, query.id, self._observer.incarnations)
+        return MarkerStory(self._application_id, query.id, self.observer.incarnations)
 
     def _source_progress(self, query: Query) -> ProgressFold:
         topic = self._marker_topic(query)
         fold = ProgressFold(self._story(query))
-        for record in self._observer.records(topic, self._observer.bounds(topic)):
+        for record in self.observer.records(topic, self.observer.bounds(topic)):
             fold.update(record.key, record.value)
         return fold
 
@@ -174,7 +174,7 @@ class PlainGatherer:
     ) -> tuple[InputTable, InputDecoder]:
         decoder = InputDecoder(query.source, batch.needed)
         table = InputTable(decoder)
-        for r in self._observer.records(query.source.topic, _input_bounds(query, snapshot)):
+        for r in self.observer.records(query.source.topic, _input_bounds(query, snapshot)):
             table.add(r.partition, r.offset, r.key, r.value, r.timestamp_ms)
         return table, decoder
 

@@ -161,7 +161,9 @@ class UnitGatherer:
             fold.update(r.partition, r.key, r.value, r.offset)
             if r.key is not None and r.key.startswith(_MARKER) and r.value is not None:
                 batches.add(r.partition, json.loads(r.value))
-        read.states.append(QueryState(query.id, fold.partitions(), stores_of(query, stores)))
+        read.states.append(
+            QueryState(query.id, fold.partitions(), stores_of(self._observer, query, stores))
+        )
         read.batches[query.id] = batches
         read.state_partitions[query.id] = len(bounds)
         read.dropped[query.id] = fold.dropped_late()

@@ -138,9 +138,10 @@ class Observer:
         """The topic of a query's commit markers: its changelog, or its progress topic."""
         if not query.stateful:
             return progress_topic(self._application_id, query.id)
-        return changelog_topic(self._application_id, query.id, self._generation(query))
+        return changelog_topic(self._application_id, query.id, self.generation(query))
 
-    def _generation(self, query: Query) -> int:
+    def generation(self, query: Query) -> int:
+        """The generation of the query's changelog that counts."""
         topic = orders_topic(self._application_id)
         if not self.exists(topic):
             return 0

@@ -31,11 +31,12 @@ from holdfast.errors import SnapshotDamaged, SnapshotsUnavailable
 from holdfast.state.files import error_kind
 from holdfast.state.snapshots.manifest import Manifest, SnapshotFile
 from holdfast.state.snapshots.places import needs_folders, opened, unavailable
+from holdfast.types.ids import query_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-__all__ = ["Archive", "archived_partitions"]
+__all__ = ["Archive", "archived_partitions", "archived_state"]
 
 _LOG = logging.getLogger(__name__)
 _PIECE = 4 << 20  # bytes read or written at once
@@ -271,19 +272,35 @@ class Archive:
         return [info for info in found if info.is_file]
 
 
-def archived_partitions(uri: str, application_id: str, query_id: str) -> list[int]:
-    """The state partitions of a query that have a folder in the archive, sorted.
+def archived_state(uri: str, application_id: str, query_id: str) -> str:
+    """The `types.ids.state_name` of a query's last generation that has a folder in the archive.
+
+    Only owners take snapshots, so a copy that was given up has none.
 
     Raises:
         SnapshotsUnavailable: the place does not answer.
     """
+    mine = (name for name in _folders(uri, application_id) if query_of(name) == query_id)
+    return max(mine, key=lambda name: (len(name), name), default=query_id)
+
+
+def archived_partitions(uri: str, application_id: str, state_name: str) -> list[int]:
+    """The state partitions of a state that have a folder in the archive, sorted.
+
+    Raises:
+        SnapshotsUnavailable: the place does not answer.
+    """
+    names = _folders(uri, f"{application_id}/{state_name}")
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _folders(uri: str, below: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
-    path = f"{opened(uri)[1]}/{application_id}/{query_id}"
+    path = f"{opened(uri)[1]}/{below}"
     with unavailable(path):
         found = opened(uri)[0].get_file_info(FileSelector(path, allow_not_found=True))
-    names = (info.base_name for info in found if not info.is_file)
-    return sorted(int(name) for name in names if name.isdecimal())
+    return [info.base_name for info in found if not info.is_file]
 
 
 def _of_topic(listed: Sequence[_Listed], topic_id: str) -> list[_Listed]:
