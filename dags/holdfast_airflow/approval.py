@@ -13,7 +13,7 @@ from airflow.sdk import BaseOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["ApprovePlan", "ApprovedPlan", "DecideOnPlan", "beyond_limits"]
+__all__ = ["ApprovePlan", "ApproveRescale", "ApprovedPlan", "DecideOnPlan", "beyond_limits"]
 
 _GB = 1e9
 _HASH = "hash"
@@ -105,6 +105,39 @@ class ApprovePlan(ApprovalOperator):
         elif self.REJECT in event.get("chosen_options", []):
             self.log.info("The plan was rejected by %s: nothing is changed.", _who(event))
         return super().execute_complete(context, event)
+
+
+class ApproveRescale(ApprovalOperator):
+    """Shows what a rescale changes and waits for Approve or Reject; silence is a no.
+
+    Args:
+        plan: task with the change as its XCom.
+    """
+
+    ui_color = "#fdf3d8"
+
+    def __init__(self, *, plan: str, **kwargs: Any) -> None:
+        super().__init__(
+            subject="Rescale",
+            defaults=ApprovalOperator.REJECT,
+            response_timeout=timedelta(days=3),
+            **kwargs,
+        )
+        self.plan = plan
+
+    def execute(self, context: Context) -> None:
+        plan, params = context["ti"].xcom_pull(task_ids=self.plan), context["params"]
+        self.subject = (
+            f"{plan['query']} of {plan['application_id']}: {plan['state_partitions']} → "
+            f"{plan['wanted']} state partitions"
+        )
+        self.body = (
+            "The changelog is copied while the job runs, and the query goes on with the copy. "
+            "The former changelog stays until `holdfast rescale --confirm`; the way back is "
+            "another rescale.\n"
+        )
+        self.response_timeout = timedelta(hours=params["approval_timeout_hours"])
+        super().execute(context)
 
 
 class ApprovedPlan(BaseOperator):

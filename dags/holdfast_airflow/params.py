@@ -15,6 +15,7 @@ __all__ = [
     "WHERE",
     "deploy_params",
     "exactly",
+    "rescale_params",
     "undeploy_params",
     "where_it_runs",
     "with_defaults",
@@ -157,7 +158,8 @@ def _table() -> dict[str, Any]:
             minimum=1,
             maximum=1024,
             title="State partitions",
-            description="Parallelism of a new table, for its whole life. Empty: 8.",
+            description="Parallelism of a new table; the DAG rescale_state_table changes it "
+            "later. Empty: 8.",
             section=WHAT,
         ),
         "properties": Param(
@@ -245,6 +247,45 @@ def undeploy_params() -> dict[str, Any]:
             description="Local stores only: topics stay, and a later deployment restores the "
             "stores from their changelogs.",
             section=_LIMITS,
+        ),
+    }
+
+
+def rescale_params() -> dict[str, Any]:
+    """Params of `rescale_state_table`."""
+    return {
+        "name": _name(),
+        "query": Param(
+            type="string",
+            title="Query",
+            description_md="Id of the query whose state is rescaled; `holdfast status` lists them.",
+            pattern=exactly("[A-Za-z0-9._-]+"),
+            minLength=1,
+            maxLength=200,
+            examples=["ctas_movie_tickets_sold"],
+            section=WHAT,
+        ),
+        "state_partitions": Param(
+            type="integer",
+            minimum=1,
+            maximum=1024,
+            title="State partitions",
+            description="Their number from now on.",
+            section=WHAT,
+        ),
+        "properties": _table()["properties"],
+        **where_it_runs(),
+        "approval_timeout_hours": Param(
+            72,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=168,
+            title="Time to answer",
+            description="Hours until silence is a no.",
+            section=_LIMITS,
+        ),
+        "rescale_timeout_minutes": _minutes(
+            60, 1440, "Rescale", "How long the run waits for the job, which goes on afterwards."
         ),
     }
 

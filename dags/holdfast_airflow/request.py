@@ -125,6 +125,21 @@ class Request:
         more = ["--delete-state"] if self.params["delete_state"] else []
         return [*self.release_arguments(), *more]
 
+    def rescale_arguments(self) -> list[str]:
+        """Arguments of `rescale`."""
+        wait_s = self.params["rescale_timeout_minutes"] * 60
+        return [
+            self.params["query"],
+            f"--state-partitions={self.params['state_partitions']}",
+            f"--application-id={self.name}",
+            f"--timeout={wait_s}",
+            *_settings(
+                {"bootstrap.servers": servers} if (servers := self._bootstrap_servers()) else {}
+            ),
+            *_settings(self.params.get("properties") or {}),
+            *self._home(),
+        ]
+
     def precheck_arguments(self) -> list[str]:
         """Arguments of `chaos precheck`; empty params are left out and mean everything."""
         where = [] if self.local else [f"--namespace={self.namespace}"]

@@ -21,10 +21,12 @@ __all__ = [
     "HEAL",
     "NEMESIS",
     "PLAN",
+    "PLAN_RESCALE",
     "PRECHECK",
     "QUIESCE",
     "REPAIR",
     "REPORT",
+    "RESCALE",
     "ROLL_BACK",
     "SMOKE",
     "SURVEY",
@@ -142,6 +144,18 @@ UNDEPLOY = Step(
     Request.undeploy_arguments,
     deployer=True,
     grace_s=_LONG_GRACE_S,
+)
+# The first call is for the log.
+PLAN_RESCALE = Step(
+    "plan",
+    _PRELUDE + 'run rescale "$@" --dry-run\nrun rescale "$@" --dry-run --json > "$OUTCOME"\n',
+    Request.rescale_arguments,
+)
+# An order that is sent twice is carried out once: the query has that number then.
+RESCALE = Step(
+    "rescale",
+    _PRELUDE + 'run rescale "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.rescale_arguments,
 )
 
 

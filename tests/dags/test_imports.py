@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = [
-    "deploy_state_table", "undeploy_state_table", "chaos_daily", "plan_changelog_compaction",
+    "deploy_state_table", "undeploy_state_table", "rescale_state_table", "chaos_daily",
+    "plan_changelog_compaction",
 ]  # fmt: skip
 _MODULES = 50  # 14 today
 _IMPORT = """

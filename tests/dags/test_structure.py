@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 DEPLOY, UNDEPLOY = "deploy_state_table", "undeploy_state_table"
 CHAOS, DAILY = "chaos_exactly_once", "chaos_daily"
-COMPACTION = "plan_changelog_compaction"
-UNSCHEDULED = [DEPLOY, UNDEPLOY, CHAOS, DAILY]
+COMPACTION, RESCALE = "plan_changelog_compaction", "rescale_state_table"
+UNSCHEDULED = [DEPLOY, UNDEPLOY, CHAOS, DAILY, RESCALE]
 ALL = sorted([*UNSCHEDULED, COMPACTION])
 
 
@@ -110,6 +110,16 @@ def test_a_job_to_break_every_night_makes_a_schedule(
     assert (params["name"], params["confirm"]) == ("movies", "movies")
     assert (params["rounds"], params["duration"]) == (5, "15m")
     assert (params["ask"], params["rate"]) == ("none", 50)
+
+
+def test_the_steps_of_a_rescale(bag: DagBag) -> None:
+    dag = bag.dags[RESCALE]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "plan": {"approval"},
+        "approval": {"rescale"},
+        "rescale": set(),
+    }
+    assert dag.task_dict["approval"].defaults == ["Reject"], "silence is a no"
 
 
 def test_the_steps_of_a_compaction(bag: DagBag) -> None:

@@ -20,7 +20,7 @@ from holdfast.cli.statements.options import (
 from holdfast.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holdfast.state.layout import Layout
     from holdfast.state.topics.orders import OrderBook, RescaleOrder
@@ -45,6 +45,9 @@ _BROKER_S = 30.0
     is_flag=True,
     help="Delete the changelogs of former generations; from then on there is no way back to them.",
 )
+@click.option(
+    "--dry-run", is_flag=True, help="Only say what would change; exit status 0 if it can be asked."
+)
 @click.option("--application-id", help="The job, if several have a query of that id.")
 @click.option(
     "--timeout",
@@ -61,6 +64,7 @@ def command(
     query: str,
     partitions: int | None,
     confirm: bool,
+    dry_run: bool,
     application_id: str | None,
     wait_s: float,
     config: Path | None,
@@ -79,9 +83,13 @@ def command(
         settings = load_settings(config, overrides, home)
         named = named_properties(config, overrides).get("application.id")
         job = application_id or (None if named is None else str(named))
-        name, query_id, layout = _ordered(
-            dict(settings.client()), job, query, partitions or 0, wait_s, tell
-        )
+        client = dict(settings.client())
+        name, book, query_id = _found(client, job, query)
+        if dry_run:
+            told = _plan(client, name, book, query_id, partitions)
+            click.echo(orjson.dumps({"ok": True, **told}).decode() if as_json else _sentence(told))
+            return
+        layout = _ordered(name, book, query_id, partitions or 0, wait_s, tell)
     if as_json:
         told = {"application_id": name, "query": query_id, "done": layout is not None}
         if layout is not None:
@@ -103,23 +111,14 @@ def _text(name: str, query_id: str, layout: Layout | None, *, confirmed: bool) -
     )
 
 
-def _ordered(
-    client: dict[str, str],
-    job: str | None,
-    query: str,
-    partitions: int,
-    wait_s: float,
-    tell: Callable[[str], None],
-) -> tuple[str, str, Layout | None]:
-    """Sends the order, and waits for it: (application id, query id, layout; None: not done yet).
+def _found(client: dict[str, str], job: str | None, query: str) -> tuple[str, OrderBook, str]:
+    """The application id, its orders, and the id of the query.
 
     Raises:
-        Refused: there is no such query, the job could not do it, or did not in time.
+        Refused: there is no such query.
     """
     from holdfast.cli.deployed.orders import books, job_of
     from holdfast.sql.plan.sources.changes import known_id
-    from holdfast.state.layout import GENERATION_0
-    from holdfast.state.topics.orders import RescaleOrder
 
     name, book = job_of(books(client, _BROKER_S), job, query)
     query_id = known_id(query, book.told)
@@ -128,6 +127,57 @@ def _ordered(
             f"{name} has no query {query}.",
             action=f"its queries are: {', '.join(sorted(book.told)) or 'none'}",
         )
+    return name, book, query_id
+
+
+def _plan(
+    client: dict[str, str], name: str, book: OrderBook, query_id: str, partitions: int | None
+) -> dict[str, object]:
+    """Tells what a rescale, or its confirmation, would change."""
+    from holdfast.state.layout import GENERATION_0
+    from holdfast.transport.cluster.admin import Admin
+    from holdfast.types.ids import changelog_topic
+
+    layout = book.layouts.get(query_id, GENERATION_0)
+    changelog = changelog_topic(name, query_id, layout.generation)
+    found = Admin(client).describe(changelog)
+    if found is None:
+        raise Refused(
+            f"{query_id} of {name} has no changelog {changelog}.",
+            cause="it keeps no state, or its job has not started yet.",
+        )
+    return {
+        "application_id": name,
+        "query": query_id,
+        "generation": layout.generation,
+        "state_partitions": found.partitions,
+        "wanted": partitions,
+    }
+
+
+def _sentence(told: Mapping[str, object]) -> str:
+    now = f"{told['query']} of {told['application_id']} has {told['state_partitions']} state"
+    if told["wanted"] is None:
+        return f"{now} partitions; the changelogs of former generations would be deleted."
+    return f"{now} partitions; it would have {told['wanted']}."
+
+
+def _ordered(
+    name: str,
+    book: OrderBook,
+    query_id: str,
+    partitions: int,
+    wait_s: float,
+    tell: Callable[[str], None],
+) -> Layout | None:
+    """Sends the order, and waits for it; None: it is not done yet.
+
+    Raises:
+        Refused: the job could not do it, or did not in time.
+    """
+    from holdfast.state.layout import GENERATION_0
+    from holdfast.state.topics.orders import RescaleOrder
+
     order = RescaleOrder(partitions)
     book.order_rescale(query_id, order)
     tell(f"waiting for {name}")
@@ -135,7 +185,7 @@ def _ordered(
     while time.monotonic() < deadline:
         book.refresh()
         if _is_done(book, query_id, order, tell):
-            return name, query_id, book.layouts.get(query_id, GENERATION_0)
+            return book.layouts.get(query_id, GENERATION_0)
         time.sleep(_POLL_S)
     if wait_s:
         raise Refused(
@@ -143,7 +193,7 @@ def _ordered(
             cause="the job does not run, or its state is large.",
             action=f"`holdfast status {name}` shows whether it runs; it goes on with the order.",
         )
-    return name, query_id, None
+    return None
 
 
 def _is_done(
