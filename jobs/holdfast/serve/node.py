@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Refused
 from holdfast.serve.cluster.internal import Internal
 from holdfast.serve.cluster.members import Members, Plan
 from holdfast.serve.cluster.peer import PeerSettings
@@ -64,6 +64,7 @@ class Node:
         self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
         self._books: dict[str, OrderBook] = {}  # by application id
+        self._unread: set[str] = set()  # jobs whose orders it may not read
         self._measured = 0  # number of stores measured, over all rounds
         self._measure_from = 0.0
         self._stop = threading.Event()
@@ -142,7 +143,12 @@ class Node:
         if book is None:
             client = self.settings.client()
             book = self._books[application_id] = OrderBook(self._admin, client, application_id)
-        book.refresh()
+        try:
+            book.refresh()
+        except Refused as error:  # what is known stays; a job that was never rescaled needs none
+            if application_id not in self._unread:
+                self._unread.add(application_id)
+                _LOG.warning("Whether queries were rescaled is unknown: %s", error)
         return {i: Generations(n.generation, n.coming) for i, n in book.layouts.items()}
 
     def _is_level(self, table: StoredTable) -> bool:
