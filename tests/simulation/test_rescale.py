@@ -1,4 +1,4 @@
-"""A state moves to another generation once, whoever tries it again, and stops, and goes on later."""
+"""A state moves to another generation once, whoever tries it again, stops, or goes on later."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ Kafka Streams' `process-rate` is Prometheus' rate() over `holdfast_process_total
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
@@ -81,6 +82,7 @@ class Metrics:
             "standby_lag", "Changelog offsets a standby lacks; -1: not level yet", _STANDBY
         )
         self._lag = self._gauge("records_lag", "Source offsets not yet committed", _QUERY)
+        self._partitions: dict[str, set[str]] = {}  # with gauges, by query
         self._batch_id = self._gauge("batch_id", "The last committed batch", _QUERY)
 
     def _counter(self, name: str, text: str) -> Counter:
@@ -119,6 +121,17 @@ class Metrics:
             self._gauges["position"].labels(*labels).set(report.position)
             if report.snapshot is not None:
                 self._observe_snapshot(labels, report.snapshot)
+        if query.stateful:  # every batch reports all of its state partitions
+            self._forget_others(name, {str(report.partition) for report in reports})
+
+    def _forget_others(self, name: str, partitions: set[str]) -> None:
+        """Ends the series of state partitions that a rescale has left behind."""
+        gone = self._partitions.get(name, set()) - partitions
+        self._partitions[name] = partitions
+        for gauge in (*self._gauges.values(), *self._snapshots.values()):
+            for partition in gone:
+                with suppress(KeyError):  # no snapshots are taken
+                    gauge.remove(name, partition)
 
     def _observe_snapshot(self, labels: tuple[str, str], state: SnapshotState) -> None:
         values = {

@@ -47,6 +47,15 @@ def test_counts_latencies_and_sizes_are_served() -> None:
     assert found["holdfast_dead_letter_records"] == 3
 
 
+def test_only_the_state_partitions_of_now_have_a_size() -> None:
+    metrics = Metrics("app")
+    for count in (3, 1):
+        reports = [TaskReport(p, WHERE, rows=p + 1) for p in range(count)]
+        metrics.observe(query("T"), BATCH, reports, 1.5)
+    found = {name for name in _scrape(metrics) if "store_rows" in name}
+    assert found == {'holdfast_store_rows{query="ctas_t",state_partition="0"}'}
+
+
 def test_only_the_standbys_of_now_have_a_lag() -> None:
     metrics = Metrics("app")
     for lag, partitions in ((7, (0, 1)), (-1, (1,))):

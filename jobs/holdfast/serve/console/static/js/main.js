@@ -80,6 +80,7 @@ function health({ jobs, members, relations, server }) {
   const told = gone ? pill("invalid", `${some(gone, "server")} gone`)
     : down ? pill("invalid", "driver does not answer")
       : restoring ? pill("unknown", "restoring")
+        : jobs.length && jobs.every((j) => !j.answers) ? pill("unknown", "job stopped")
         : jobs.some((j) => j.answers && !j.ready) ? pill("unknown", "job starting")
           : warned ? pill("unknown", "input left out")
           : pill("valid", jobs.length ? "all well" : "serving");
