@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from holdfast.errors import HoldfastError, IncompatibleStatement, PlanAgain, Refused
@@ -89,6 +90,8 @@ class Attempt:
             self._switch(new, told)
         except Exception:
             self._services.cluster.forget(new)
+            with suppress(HoldfastError):  # or else query servers follow it until the next one
+                layouts.record(query_id, replace(layouts.of(query_id), coming=0))
             raise
         layouts.record(query_id, layout)
         # The main loop prepares the query anew: it follows the layout.
