@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,7 +24,8 @@ class Turn:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._barred: set[str] = set()
+        self._bars = threading.Lock()
+        self._barred: Counter[str] = Counter()  # how many bar a query: a savepoint, a rescale
 
     @contextmanager
     def take(
@@ -53,12 +55,12 @@ class Turn:
             self._lock.release()
 
     def _taken(self, query_id: str) -> bool:
-        if query_id in self._barred:
+        if self._barred[query_id]:
             time.sleep(_BARRED_S)
             return False
         if not self._lock.acquire(timeout=_BEAT_S):
             return False
-        if query_id in self._barred:
+        if self._barred[query_id]:
             self._lock.release()
             return False
         return True
@@ -69,14 +71,16 @@ class Turn:
 
         False: it has not ended.
         """
-        self._barred.add(query_id)
+        with self._bars:
+            self._barred[query_id] += 1
         try:
             ended = self._lock.acquire(timeout=wait_s)
             if ended:
                 self._lock.release()
             yield ended
         finally:
-            self._barred.discard(query_id)
+            with self._bars:
+                self._barred[query_id] -= 1
 
     @contextmanager
     def last(self, wait_s: float) -> Iterator[None]:

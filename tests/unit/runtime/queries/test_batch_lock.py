@@ -86,3 +86,16 @@ def test_who_does_not_want_the_turn_any_more_waits_no_longer() -> None:
         waiting.join(30)
         assert not waiting.is_alive()
     assert order == ["held False"]
+
+
+def test_a_query_that_two_have_barred_waits_for_both() -> None:
+    """A savepoint copies its stores while a rescale gives up."""
+    turn = Turn()
+    with turn.barred("q", 1.0) as first:
+        with turn.barred("q", 1.0) as second:
+            assert first
+            assert second
+        assert not turn._taken("q")
+        assert turn._taken("other")
+        turn._lock.release()
+    assert turn._taken("q")
