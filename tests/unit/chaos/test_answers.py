@@ -12,6 +12,7 @@ import pytest
 from holdfast.chaos.history.events import HistoryWriter, Kind, read_history
 from holdfast.chaos.reads.answers import READ, Read, reads_of
 from holdfast.chaos.reads.table_rows import asked_tables
+from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
 from holdfast.tasks.processors.sessions.plan import session_state_keys
 from tests.unit.chaos.answering import encoded, table, topology
@@ -100,9 +101,16 @@ CREATE TABLE few AS SELECT k, y FROM e WHERE y > 5;
 """
 
 
+class NeverRescaled(Observer):
+    """`Observer` of a job without a control topic; asks no broker."""
+
+    def exists(self, topic: str) -> bool:
+        return False
+
+
 def test_what_a_table_is_followed_by_has_its_states() -> None:
     asked = asked_tables(compile_text(JOINED))
-    topics = {name: found.topic("app") for name, found in asked.tables.items()}
+    topics = {name: found.topic(NeverRescaled({}, "app")) for name, found in asked.tables.items()}
     assert topics == {"A": "a", "B": "b", "AB": "AB", "MANY": "app-ctas_many-changelog"}
     assert asked.others == {
         "D": "keys of type DOUBLE",
@@ -110,7 +118,7 @@ def test_what_a_table_is_followed_by_has_its_states() -> None:
         "BIG": "keys of type DOUBLE",
         "FEW": "values in DELIMITED format",
     }
-    assert table(FINAL).topic("app") == "T"
+    assert table(FINAL).topic(NeverRescaled({}, "app")) == "T"
 
 
 def test_a_topic_s_records_are_rows_as_they_are() -> None:
