@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -161,6 +162,11 @@ def _records(status: JobStatus) -> int:
     return status.queries[QUERY].records_total
 
 
+def _goes_on(partitions: int, before: int, status: JobStatus) -> bool:
+    """Whether it has so many state partitions, and has counted more than before."""
+    return len(status.queries[QUERY].state_partitions) == partitions and _records(status) > before
+
+
 def test_a_query_is_rescaled_while_records_come_in(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,12 +178,7 @@ def test_a_query_is_rescaled_while_records_come_in(
         for wanted in (6, 3):
             assert bench.rescale("--state-partitions", str(wanted)) == 0, capsys.readouterr()
             before = _records(job.until(lambda s: True, "a status"))
-            job.until(
-                lambda s, n=wanted, b=before: (
-                    len(s.queries[QUERY].state_partitions) == n and _records(s) > b
-                ),
-                "batches afterwards",
-            )
+            job.until(partial(_goes_on, wanted, before), "batches afterwards")
             reading.follows(wanted)
     assert not reading.wrong, reading.wrong[:5]
     assert reading.answers > 100

@@ -75,6 +75,10 @@ class MemoryTable:
     partitions: int = 4
 
     @property
+    def held_as(self) -> str:
+        return self.name
+
+    @property
     def query_id(self) -> str:
         return self.query.id
 
