@@ -8,7 +8,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, TriggerRule
 
-from holdfast_airflow.approval import ApprovePlan
+from holdfast_airflow.approval import ApprovePlan, ApproveRescale
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.sensor import CaughtUpSensor
 
@@ -119,7 +119,9 @@ def test_the_steps_of_a_rescale(bag: DagBag) -> None:
         "approval": {"rescale"},
         "rescale": set(),
     }
-    assert dag.task_dict["approval"].defaults == ["Reject"], "silence is a no"
+    approval = dag.task_dict["approval"]
+    assert isinstance(approval, ApproveRescale)
+    assert approval.defaults == ["Reject"], "silence is a no"
 
 
 def test_the_steps_of_a_compaction(bag: DagBag) -> None:
