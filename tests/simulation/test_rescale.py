@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Fenced, HoldfastError, Moved, PlanAgain
-from holdfast.state import changelog
+from holdfast.state.layout import Layout
+from holdfast.state.topics.orders import layout_record
 from holdfast.tasks import steps, worker
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.tasks.rescaling.copier import Ending
@@ -22,7 +23,7 @@ from tests.simulation.jobs.payloads import payloads
 
 RECORDS = 10
 CUT = 6  # the former generation goes up to here
-TO = changelog.Moved(1, 3)
+TO = Layout(1, 3)
 
 
 class Stage(OnePartition):
@@ -37,6 +38,8 @@ class Stage(OnePartition):
         name = changelog_topic(settings.application_id, query.id, TO.generation)
         topic = self.bench.kafka.make_topic(name, TO.state_partitions, {})
         state = replace(settings.state, partitions=TO.state_partitions)
+        self.record = layout_record(settings.application_id, query.id, TO)
+        self.bench.kafka.make_topic(self.record[0], 1, {})
         self.new = QueryPlan(
             replace(settings, state=state), query, name, topic.topic_id, 1, "state", TO.generation
         )
@@ -65,7 +68,7 @@ class Stage(OnePartition):
     def switch(self) -> None:
         former = self.fenced()
         self.end(former)
-        former.move(TO)
+        former.move(TO, self.record)
 
     def go_on(self) -> None:
         """The first batch of the next generation."""
@@ -176,7 +179,7 @@ def test_a_switch_that_was_not_decided_is_taken_back_and_can_be_tried_again(
     stage.end(former)
     assert settled(stage.plan) is None, "its driver has died before it said so"
     with pytest.raises(Fenced):
-        former.move(TO)
+        former.move(TO, stage.record)
     stage.apply(RECORDS)
     key = stage.plan.settings.application_id, *stage.key
     assert dict(worker._state_tasks[key].store.scan()) == whole

@@ -23,6 +23,7 @@ from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
 from holdfast.serve.follow.standby import Standby
 from holdfast.serve.tables import StoredTable
+from holdfast.state.layout import GENERATION_0
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.volume import claim_ordinal
 from holdfast.transport.cluster.admin import Admin
@@ -149,7 +150,10 @@ class Node:
             if application_id not in self._unread:
                 self._unread.add(application_id)
                 _LOG.warning("Whether queries were rescaled is unknown: %s", error)
-        return {i: Generations(n.generation, n.coming) for i, n in book.layouts.items()}
+        return {
+            i: Generations(book.layouts.get(i, GENERATION_0).generation, book.copying.get(i, 0))
+            for i in book.layouts.keys() | book.copying.keys()
+        }
 
     def _is_level(self, table: StoredTable) -> bool:
         """Whether every partition of a table has been restored somewhere."""

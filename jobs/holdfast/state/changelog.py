@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement
+from holdfast.state.layout import Layout
 from holdfast.types.column_pieces import Lazy
 from holdfast.types.ids import OffsetRange, Place
 
@@ -26,7 +27,6 @@ __all__ = [
     "MARKER_KEY",
     "CommitMarker",
     "Lineage",
-    "Moved",
     "StateKeys",
     "changelog_config",
     "data_key",
@@ -66,19 +66,6 @@ def data_keys(state_keys: Sequence[bytes]) -> Sequence[bytes]:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Where the state of a query has moved to by a rescale.
-
-    Attributes:
-        generation: of the changelog that holds it now, see `types.ids.state_name`.
-        state_partitions: P there.
-    """
-
-    generation: int
-    state_partitions: int
-
-
-@dataclass(frozen=True)
 class CommitMarker:
     """The progress of one state partition: the last record of every transaction.
 
@@ -106,8 +93,8 @@ class CommitMarker:
         lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
         savepoint: the savepoint that the table began with, see `Savepoint.reference`; empty: none.
         generation: of the changelog, see `types.ids.state_name`.
-        moved: set by a rescale.  In state partition 0 it says that the state has moved; in another
-            one that it may have, which state partition 0 decides.
+        moved: set by a rescale.  In state partition 0 it says that the state has moved there; in
+            another one that it may have, which state partition 0 decides.
     """
 
     format_version: int
@@ -132,7 +119,7 @@ class CommitMarker:
     lineage: Lineage = ()
     savepoint: str = ""
     generation: int = 0
-    moved: Moved | None = None
+    moved: Layout | None = None
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
@@ -192,7 +179,7 @@ class CommitMarker:
                 lineage = told.pop("lineage", ())
                 told["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
                 moved = told.pop("moved", None)
-                told["moved"] = None if moved is None else Moved(**moved)
+                told["moved"] = None if moved is None else Layout(**moved)
                 return CommitMarker(**told)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(

@@ -15,17 +15,16 @@ from typing import cast
 
 import pyarrow as pa
 
-from holdfast import errors
-from holdfast.errors import NotOwner, OffsetOverlap
+from holdfast.errors import Moved, NotOwner, OffsetOverlap
 from holdfast.state.changelog import (
     FORMAT_VERSION,
     MARKER_KEY,
     CommitMarker,
     Lineage,
-    Moved,
     data_keys,
     origin_after,
 )
+from holdfast.state.layout import Layout
 from holdfast.state.past import continued, digest
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport
@@ -458,8 +457,8 @@ class StateTask:
             self._store = None
 
 
-def _moved(name: str, to: Moved) -> errors.Moved:
-    return errors.Moved(
+def _moved(name: str, to: Layout) -> Moved:
+    return Moved(
         f"The changelog of {name} says that its state has moved to generation {to.generation} with "
         f"{to.state_partitions} state partitions.",
         cause="another driver has rescaled the query, or was ended while it did.",

@@ -170,9 +170,9 @@ def _rescale_without_fence(patch: pytest.MonkeyPatch) -> None:
     """The former generation says at its state partition 0 alone that the state has moved."""
     real = switch.Former._move_one
 
-    def only_the_first(self: Any, partition: int, to: Any) -> None:
+    def only_the_first(self: Any, partition: int, *to: Any) -> None:
         if partition == 0:
-            real(self, partition, to)
+            real(self, partition, *to)
 
     patch.setattr(switch.Former, "_move_one", only_the_first)
 

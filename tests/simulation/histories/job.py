@@ -200,6 +200,8 @@ class Job:
         except (HoldfastError, JobAborted) as error:
             failed = type(error).__name__
         if self.run.held:  # as `runtime.steering` lets it go on
+            with suppress(HoldfastError):
+                self._book.refresh()
             self.resume()
         return failed
 

@@ -21,14 +21,14 @@ from holdfast.runtime.placement import Placement
 from holdfast.state.snapshots import archive, savepoints
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.tasks.state_task import StateTask
-from holdfast.types.ids import Place, query_of
+from holdfast.types.ids import Place, orders_topic, query_of
 from holdfast.types.steps import AnyStep, Step
 from tests.simulation.fakes.clients import clients
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.install import install
 from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
-from tests.simulation.fakes.log import Fate, Transaction
+from tests.simulation.fakes.log import Fate, Log, Transaction
 from tests.simulation.fakes.snapshot_place import SnapshotPlace
 from tests.simulation.fakes.spark import DriverDied, FakeSpark
 from tests.simulation.histories.drivers import Current, Side, Sides
@@ -225,6 +225,7 @@ class World:
         try:
             self._live()
             self._heal()
+            self._check_layouts()
             verdict = self._judged()
             failure = _told(verdict, self._excused())
         except Refused:
@@ -372,7 +373,20 @@ class World:
 
         cluster.placement = placement  # type: ignore[method-assign]
 
+    def _check_layouts(self) -> None:
+        """The generation that is recorded never goes back: whoever only reads goes by it."""
+        topic = self._kafka.topics.get(orders_topic(self._settings.application_id))
+        log = topic.logs[0] if topic is not None else Log()
+        told = [
+            json.loads(entry.value)["generation"]
+            for entry in log.visible(log.start, log.stable_end, 1 << 30)
+            if entry.key == b"layout:" + self._query.id.encode() and entry.value is not None
+        ]
+        if told != sorted(told):
+            self._wrong.append(f"the control topic names the generations {told}, in this order")
+
     def _next_round(self) -> None:
+        self._check_layouts()
         if self._history.has(Kind.OLD_STORE):
             self._moves.copies.append(self._disk.copy())
         while (fault := self._injector.round(self._round)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.state.layout import Layout
+from holdfast.state.layout import GENERATION_0, Layout
 
 if TYPE_CHECKING:
     from holdfast.state.topics.orders import OrderBook
@@ -13,26 +13,39 @@ __all__ = ["Layouts"]
 
 
 class Layouts:
-    """Knows and records the layouts of a job's queries.
+    """Knows the layouts of a job's queries: what the control topic and the changelogs say.
 
     Args:
-        book: of the job; None: of a job whose layouts are not recorded, as in tests.
+        book: of the job; None: of a job without a control topic, as in tests.
     """
 
     def __init__(self, book: OrderBook | None = None) -> None:
         self._book = book
-        self._known: dict[str, Layout] = dict(book.layouts) if book is not None else {}
+        self._found: dict[str, Layout] = {}  # in changelogs
 
     def of(self, query_id: str) -> Layout:
-        """The layout of a query."""
-        return self._known.get(query_id, Layout())
+        """The last known layout of a query."""
+        known = GENERATION_0
+        if self._book is not None:
+            known = self._book.layouts.get(query_id, known)
+        found = self._found.get(query_id, known)
+        return max(known, found, key=lambda layout: layout.generation)
 
-    def record(self, query_id: str, layout: Layout) -> None:
-        """Records which generation counts from now on, before anything is committed there.
+    def found(self, query_id: str, layout: Layout) -> None:
+        """Takes over what a changelog says: this driver did not know of a rescale.
 
         Raises:
-            KafkaUnavailable, Refused: it may have been recorded.
+            KafkaUnavailable: the control topic, which may know of a later one, cannot be read.
+        """
+        self._found[query_id] = layout
+        if self._book is not None:
+            self._book.refresh()
+
+    def copying(self, query_id: str, generation: int | None) -> None:
+        """Tells query servers into which generation a state is being copied; None: into none.
+
+        Raises:
+            KafkaUnavailable, Refused: they may not know.
         """
         if self._book is not None:
-            self._book.record_layout(query_id, layout)
-        self._known[query_id] = layout
+            self._book.tell_copying(query_id, generation)

@@ -81,13 +81,10 @@ class StatefulQuery(QueryRun):
             raise
 
     def _settle(self) -> None:
-        """Finds out whether the state has moved to another generation, and records it."""
-        plan, layouts = self.plan, self._services.layouts
-        moved = settled(plan)
+        """Finds out whether the state has moved to another generation."""
+        moved = settled(self.plan)
         if moved is not None:
-            former = (*layouts.of(self.query.id).former, plan.generation)
-            layout = Layout(moved.generation, moved.state_partitions, former)
-            layouts.record(self.query.id, layout)
+            self._services.layouts.found(self.query.id, moved)
 
     def _follow(self) -> None:
         """Goes on in the generation that counts.
@@ -184,9 +181,8 @@ def _no_changelog(query_id: str, name: str, layout: Layout) -> ChangelogLost:
         f"The state of {query_id} is in generation {layout.generation}, and its changelog {name} "
         "does not exist.",
         cause="the topic was deleted",
-        action="restore the topic; the changelogs of generations "
-        f"{', '.join(map(str, layout.former)) or 'before'} have the state as it was before the "
-        "rescale",
+        action="restore the topic; the changelog of a former generation, if it is there, has the "
+        "state as it was before the rescale",
     )
 
 

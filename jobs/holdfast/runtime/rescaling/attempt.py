@@ -5,8 +5,8 @@
     bar         no batch of the query begins
     fence       nobody commits in the former generation any more
     end         the rest is copied, with the first commit markers of the next generation
-    move        the former generation says so; its state partition 0 decides
-    record      the control topic names the next generation; the query goes on there
+    move        the former generation says so; its state partition 0 decides, and the control topic
+                names the next generation
 
 An attempt that fails before it is decided leaves the query where it is, and a topic that nobody
 uses again: what woke up later and copied into it could do no harm.  It is deleted once a later
@@ -19,15 +19,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from holdfast.errors import HoldfastError, IncompatibleStatement, PlanAgain, Refused
 from holdfast.runtime.jvm.failures import from_spark
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.stateful import StatefulQuery
 from holdfast.runtime.queries.stores import copy_shares, end_shares
-from holdfast.state.changelog import Moved, changelog_config
+from holdfast.state.changelog import changelog_config
 from holdfast.state.layout import Layout
+from holdfast.state.topics.orders import layout_record
 from holdfast.tasks.heirs import check_times, shares
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.replay import tombstones_kept_ms
@@ -73,7 +73,7 @@ class Attempt:
         self._places: dict[int, str] = {}
 
     def make(self, told: Callable[[str], None]) -> None:
-        """Rescales the query; returns once it is decided and recorded.
+        """Rescales the query; returns once it is decided.
 
         Args:
             told: called with what it is doing, in words.
@@ -83,33 +83,27 @@ class Attempt:
             HoldfastError: no attempt would.
         """
         query_id, layouts = self._plan.query.id, self._services.layouts
-        new, layout = self._next()
-        layouts.record(query_id, replace(layouts.of(query_id), coming=new.generation))
+        new = self._next()
+        layouts.copying(query_id, new.generation)
         try:
             self._copy(new, told)
             self._switch(new, told)
         except Exception:
             self._services.cluster.forget(new)
             with suppress(HoldfastError):  # or else query servers follow it until the next one
-                layouts.record(query_id, replace(layouts.of(query_id), coming=0))
+                layouts.copying(query_id, None)
             raise
-        layouts.record(query_id, layout)
-        # The main loop prepares the query anew: it follows the layout.
-        self._run.hold()
 
-    def _next(self) -> tuple[QueryPlan, Layout]:
-        """The plan and the layout of a generation that nobody else has begun."""
-        plan, admin, layouts = self._plan, self._services.admin, self._services.layouts
-        known = layouts.of(plan.query.id)
-        former = (*known.former, plan.generation)
+    def _next(self) -> QueryPlan:
+        """The plan of a generation that nobody else has begun."""
+        plan, admin = self._plan, self._services.admin
         for generation in range(plan.generation + 1, plan.generation + _GENERATIONS):
             name = changelog_topic(plan.settings.application_id, plan.query.id, generation)
             if admin.describe(name) is not None:
                 continue
             made = self._made(name)
             if made is not None:
-                layout = Layout(generation, self._wanted, former)
-                return self._run.plan_of(layout, made), layout
+                return self._run.plan_of(Layout(generation, self._wanted), made)
         raise Refused(
             f"{plan.query.id} has more than {_GENERATIONS} changelogs of later generations.",
             action="delete those that `holdfast inspect` does not name.",
@@ -201,7 +195,8 @@ class Attempt:
                     action="none: it is tried again",
                 )
             self._decide(new)
-            # No batch may begin with the former generation's state tasks.
+            # No batch may begin with the former generation's state tasks: the main loop prepares
+            # the query anew, which follows the control topic.
             self._run.hold()
             took_s = time.monotonic() - began
         _LOG.info(
@@ -210,16 +205,14 @@ class Attempt:
         )  # fmt: skip
 
     def _decide(self, new: QueryPlan) -> None:
-        former, to = (
-            Former(self._plan, threaded=self._threaded),
-            Moved(new.generation, self._wanted),
-        )
+        former = Former(self._plan, threaded=self._threaded)
+        to, query = Layout(new.generation, self._wanted), self._plan.query
         try:
             former.fence()
             times = [former.markers[p].stream_time_ms for p in sorted(former.markers)]
-            check_times(self._plan.query, times, self._wanted)
+            check_times(query, times, self._wanted)
             self._end(new, Ending(former.ends, former.markers))
-            former.move(to)
+            former.move(to, layout_record(new.settings.application_id, query.id, to))
         except HoldfastError:
             former.close()
             # The last answer may be lost: only the log knows.

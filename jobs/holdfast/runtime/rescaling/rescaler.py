@@ -13,7 +13,6 @@ from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.stateful import StatefulQuery
 from holdfast.runtime.rescaling.attempt import Attempt
-from holdfast.state.layout import Layout
 from holdfast.state.topics.orders import OrderBook, RescaleOrder, RescaleTold
 from holdfast.types.ids import changelog_topic
 
@@ -135,14 +134,13 @@ class Rescaler:
 
     def _confirm(self, run_: StatefulQuery) -> None:
         """Deletes every changelog of an earlier generation, also what attempts have left."""
-        query_id, layouts, admin = run_.query.id, self._services.layouts, self._services.admin
-        layout = layouts.of(query_id)
+        query_id, services = run_.query.id, self._services
+        layout = services.layouts.of(query_id)
         if layout.generation != run_.plan.generation:
             raise Refused(
                 f"{query_id} does not go on in generation {layout.generation} yet.",
                 action="confirm when it has had a batch.",
             )
-        application_id = self._services.settings.application_id
         for generation in range(layout.generation):
-            admin.delete_topic(changelog_topic(application_id, query_id, generation))
-        layouts.record(query_id, Layout(layout.generation, layout.state_partitions))
+            name = changelog_topic(services.settings.application_id, query_id, generation)
+            services.admin.delete_topic(name)

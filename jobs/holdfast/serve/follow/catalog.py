@@ -63,7 +63,7 @@ _LEAVING_S = 60.0  # other servers may still ask for what this one serves no mor
 
 @dataclass(frozen=True)
 class Generations:
-    """The generation of a changelog that counts, and the one that it is copied into (0: none)."""
+    """The generation of a changelog that counts, and the last one that it was copied into."""
 
     current: int = 0
     coming: int = 0
@@ -175,7 +175,7 @@ class ScriptCatalog:
         for application, table in self._planned.tables:
             found = known[application].get(table.query_id or "", Generations())
             now.append((application, table.of(found.current)))
-            if found.coming and table.query_id is not None:
+            if found.coming > found.current and table.query_id is not None:
                 coming.append(table.of(found.coming))
         names = {table.topic for _, table in now} | {table.topic for table in coming}
         names |= {table.topic for table in self.stored()}

@@ -9,7 +9,9 @@ One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSO
     key = beginning                   the savepoint that the job begins with; from the driver
     key = rescale-order:<query id>    the wanted number of state partitions; from commands
     key = rescale-state:<query id>    what became of it; from the driver
-    key = layout:<query id>           the generation of the query's state; from the driver
+    key = copying:<query id>          the generation that its state is being copied into; likewise
+    key = layout:<query id>           the generation of the query's state that counts; written by
+                                      the transaction that decides it (ADR 51)
 
 A query without an order runs.  A driver reads the topic before it starts a query and follows it
 from then on, so an order outlives every process, and reaches a driver wherever it runs.
@@ -46,6 +48,7 @@ __all__ = [
     "SavepointTold",
     "Told",
     "jobs_with_orders",
+    "layout_record",
     "read_layouts",
     "statement_digest",
 ]
@@ -59,6 +62,7 @@ _ORDER, _STATE = "order:", "state:"
 _SAVEPOINT_ORDER, _SAVEPOINT_STATE = "savepoint-order:", "savepoint-state:"
 _BEGINNING = "beginning"
 _RESCALE_ORDER, _RESCALE_STATE, _LAYOUT = "rescale-order:", "rescale-state:", "layout:"
+_COPYING = "copying:"
 _T = TypeVar("_T")
 
 
@@ -173,7 +177,7 @@ _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
 _SAVEPOINT_ORDERS, _SAVEPOINTS_TOLD = TypeAdapter(SavepointOrder), TypeAdapter(SavepointTold)
 _BEGINNINGS = TypeAdapter(Beginning)
 _RESCALE_ORDERS, _RESCALES_TOLD = TypeAdapter(RescaleOrder), TypeAdapter(RescaleTold)
-_LAYOUTS = TypeAdapter(Layout)
+_LAYOUTS, _GENERATIONS = TypeAdapter(Layout), TypeAdapter(int)
 
 
 def statement_digest(query: Query) -> str:
@@ -191,6 +195,15 @@ def jobs_with_orders(client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -
     _, topics = ClusterView(client, timeout_s).cluster()
     suffix = orders_topic("")
     return sorted(name.removesuffix(suffix) for name in topics if name.endswith(suffix))
+
+
+def layout_record(application_id: str, query_id: str, layout: Layout) -> tuple[str, bytes, bytes]:
+    """The (topic, key, value) of the record that says which generation counts.
+
+    Whoever only reads goes by it, so nobody may write it but the transaction that decides it.
+    """
+    key = f"{_LAYOUT}{query_id}".encode()
+    return orders_topic(application_id), key, _LAYOUTS.dump_json(layout)
 
 
 def read_layouts(client: Mapping[str, str], application_id: str) -> Mapping[str, Layout]:
@@ -231,6 +244,7 @@ class OrderBook:
         self.rescale_orders: dict[str, RescaleOrder] = {}  # by query id
         self.rescales_told: dict[str, RescaleTold] = {}  # by query id
         self.layouts: dict[str, Layout] = {}  # by query id
+        self.copying: dict[str, int] = {}  # the generation that is copied into, by query id
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._replicas = replicas
@@ -315,14 +329,14 @@ class OrderBook:
         self._send({f"{_RESCALE_STATE}{query_id}": _RESCALES_TOLD.dump_json(told)})
         self.rescales_told[query_id] = told
 
-    def record_layout(self, query_id: str, layout: Layout) -> None:
-        """Records which generation counts; on return, all in-sync replicas have it.
+    def tell_copying(self, query_id: str, generation: int | None) -> None:
+        """Writes into which generation a query's state is being copied; None: into none.
 
         Raises:
             KafkaUnavailable, Refused: it may have been written.
         """
-        self._send({f"{_LAYOUT}{query_id}": _LAYOUTS.dump_json(layout)})
-        self.layouts[query_id] = layout
+        value = None if generation is None else _GENERATIONS.dump_json(generation)
+        self._send({f"{_COPYING}{query_id}": value})
 
     def _forget(self) -> None:
         self.orders.clear()
@@ -333,6 +347,7 @@ class OrderBook:
         self.rescale_orders.clear()
         self.rescales_told.clear()
         self.layouts.clear()
+        self.copying.clear()
         self._position = 0
 
     def _read(self, end: int) -> None:
@@ -369,6 +384,8 @@ class OrderBook:
             _put(self.rescales_told, name, _parsed(_RESCALES_TOLD, value))
         elif key.startswith(_LAYOUT):
             _put(self.layouts, name, _parsed(_LAYOUTS, value))
+        elif key.startswith(_COPYING):
+            _put(self.copying, name, _parsed(_GENERATIONS, value))
 
     def _send(self, values: Mapping[str, bytes | None]) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)

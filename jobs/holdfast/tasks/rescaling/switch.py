@@ -2,7 +2,8 @@
 
 The driver takes the transactional ids of all former state partitions, so that nobody commits there
 any more, and writes a last commit marker to each that says where the state moves to.  The one of
-state partition 0 is written last, and decides:
+state partition 0 is written last, and decides.  The same transaction tells the control topic, so
+whoever only reads never sees another order of generations than the drivers:
 
 | partition 0 says | the others say | the state is             | whoever opens it          |
 |------------------|----------------|--------------------------|---------------------------|
@@ -21,7 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from holdfast.errors import PlanAgain
-from holdfast.state.changelog import MARKER_KEY, CommitMarker, Moved
+from holdfast.state.changelog import MARKER_KEY, CommitMarker
+from holdfast.state.layout import Layout
 from holdfast.state.markers import last_marker
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.steps import RescaleStep, reached
@@ -34,6 +36,7 @@ __all__ = ["Former", "settled"]
 
 _ENDED_S = 20.0
 _AT_ONCE = 8
+Record = tuple[str, bytes, bytes]  # topic, key, value
 
 
 class Former:
@@ -70,15 +73,18 @@ class Former:
                 action="none: it is tried again",
             )
 
-    def move(self, to: Moved) -> None:
+    def move(self, to: Layout, record: Record) -> None:
         """Says in all state partitions that the state has moved; returns once it is decided.
+
+        Args:
+            record: for the control topic, see `layout_record`.
 
         Raises:
             HoldfastError: it may be decided, or not: ask `settled`.
         """
         others = range(self._plan.state_partitions - 1, 0, -1)
         self._each(lambda partition: self._move_one(partition, to), others)
-        self._move_one(0, to)
+        self._move_one(0, to, record)
 
     def close(self) -> None:
         """Closes the producers."""
@@ -104,13 +110,13 @@ class Former:
             self.markers[partition] = marker
         reached(RescaleStep.FENCED, self._plan.query.id, partition)
 
-    def _move_one(self, partition: int, to: Moved) -> None:
+    def _move_one(self, partition: int, to: Layout, record: Record | None = None) -> None:
         marker = replace(self.markers[partition], moved=to)
-        _write(self._plan, self._producers[partition], partition, marker)
+        _write(self._plan, self._producers[partition], partition, marker, record)
         reached(RescaleStep.MOVED, self._plan.query.id, partition)
 
 
-def settled(plan: QueryPlan) -> Moved | None:
+def settled(plan: QueryPlan) -> Layout | None:
     """Where a state has moved to; None: it has not, and no state partition says so any more.
 
     Nobody else can decide it meanwhile.
@@ -172,8 +178,15 @@ def _last(plan: QueryPlan, partition: int) -> tuple[int, CommitMarker | None]:
 
 
 def _write(
-    plan: QueryPlan, producer: TransactionalProducer, partition: int, marker: CommitMarker
+    plan: QueryPlan,
+    producer: TransactionalProducer,
+    partition: int,
+    marker: CommitMarker,
+    record: Record | None = None,
 ) -> None:
     producer.begin()
+    if record is not None:
+        topic, key, value = record
+        producer.send(topic, 0, [key], [value])
     producer.send_marker(plan.changelog, partition, MARKER_KEY, marker.to_bytes())
     producer.commit()
