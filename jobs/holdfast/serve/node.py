@@ -8,23 +8,23 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError
 from holdfast.serve.cluster.internal import Internal
 from holdfast.serve.cluster.members import Members, Plan
 from holdfast.serve.cluster.peer import PeerSettings
 from holdfast.serve.cluster.reader import ClusterReader
 from holdfast.serve.contract import PartitionState, Serving
-from holdfast.serve.follow.catalog import Generations, Script, ScriptCatalog
+from holdfast.serve.follow.catalog import Script, ScriptCatalog
 from holdfast.serve.follow.follower import Follower, Key, Store, Wanted
+from holdfast.serve.follow.generations import GenerationsOfJobs
 from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
 from holdfast.serve.follow.standby import Standby
 from holdfast.serve.tables import StoredTable
-from holdfast.state.layout import GENERATION_0
-from holdfast.state.topics.orders import OrderBook
 from holdfast.state.volume import claim_ordinal
 from holdfast.transport.cluster.admin import Admin
 
@@ -59,13 +59,12 @@ class Node:
         self.volume = claim_ordinal(volumes_of(settings), plan.me, _CLAIM_S)
         server = str(plan.me)
         self._admin = Admin(settings.client())
+        self._generations = GenerationsOfJobs(self._admin, settings.client())
         self.follower = Follower(settings, self.volume, server)
         log = Log(settings.client(), settings.state.delete_retention_ms)
         self.local = LocalReader(self.follower.standby, log, server)
         self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
-        self._books: dict[str, OrderBook] = {}  # by application id
-        self._unread: set[str] = set()  # jobs whose orders it may not read
         self._measured = 0  # number of stores measured, over all rounds
         self._measure_from = 0.0
         self._stop = threading.Event()
@@ -109,7 +108,7 @@ class Node:
             self._stop.wait(_EVERY_S)
 
     def _round(self) -> None:
-        self.catalog.refresh(self._admin.describe, self._generations, self._is_level)
+        self.catalog.refresh(self._admin.describe, self._generations.of, self._is_reached)
         self.follower.assign(self._wanted(), self._kept())
         now_ms = int(time.time() * 1000)
         standbys = self.follower.standbys()
@@ -138,32 +137,8 @@ class Node:
             if self._is_mine(table.held_as, partition)
         }
 
-    def _generations(self, application_id: str) -> Mapping[str, Generations]:
-        """The generations of a job's changelogs, by query id."""
-        book = self._books.get(application_id)
-        if book is None:
-            client = self.settings.client()
-            book = self._books[application_id] = OrderBook(self._admin, client, application_id)
-        try:
-            book.refresh()
-        except Refused as error:  # what is known stays; a job that was never rescaled needs none
-            if application_id not in self._unread:
-                self._unread.add(application_id)
-                _LOG.warning("Whether queries were rescaled is unknown: %s", error)
-        return {
-            i: Generations(book.layouts.get(i, GENERATION_0).generation, book.copying.get(i, 0))
-            for i in book.layouts.keys() | book.copying.keys()
-        }
-
-    def _is_level(self, table: StoredTable) -> bool:
-        """Whether every partition of a table has been restored somewhere."""
-        return all(
-            any(
-                state is not None and not state.restoring
-                for state in self._states(table, partition)
-            )
-            for partition in range(table.partitions)
-        )
+    def _is_reached(self, table: StoredTable) -> bool:
+        return self._generations.is_reached(table, partial(self._states, table))
 
     def _states(self, table: StoredTable, partition: int) -> Iterator[PartitionState | None]:
         mine = self.follower.standby(table.held_as, partition)

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, InvalidStatement
 from holdfast.serve.contract import ServedTable, Unserved
+from holdfast.serve.follow.generations import Generations
 from holdfast.serve.tables import StoredTable, candidates
 from holdfast.serve.tables.found import Candidate
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.topology import Topology
 
-__all__ = ["Generations", "Script", "ScriptCatalog"]
+__all__ = ["Script", "ScriptCatalog"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,14 +62,6 @@ class _Published:
 _LEAVING_S = 60.0  # other servers may still ask for what this one serves no more
 
 
-@dataclass(frozen=True)
-class Generations:
-    """The generation of a changelog that counts, and the last one that it was copied into."""
-
-    current: int = 0
-    coming: int = 0
-
-
 _Known = Callable[[str], Mapping[str, Generations]]
 
 
@@ -87,9 +80,10 @@ class ScriptCatalog:
         """
         self._scripts = list(scripts)
         self._planned = self._plan(self._texts())
+        self._current = self._planned.tables  # in the generations that count
         self._beside: dict[str, StoredTable] = {}  # followed and not served, by `held_as`
         self._left: dict[str, tuple[StoredTable, float]] = {}  # likewise, until when
-        self._published = self._made(None, {}, self._planned.tables, lambda _: True)
+        self._published = self._made(None, {}, lambda _: True)
         self._version = 1
         self.error: str | None = None
 
@@ -124,10 +118,6 @@ class ScriptCatalog:
         """See `Catalog`."""
         return self._version
 
-    def topics(self) -> set[str]:
-        """The topics that tables are read from."""
-        return {table.topic for _, table in self._planned.tables}
-
     def topic_id(self, topic: str) -> str:
         """The topic's id as of the last refresh; empty if it does not exist."""
         found = (self._published.topics or {}).get(topic)
@@ -137,14 +127,14 @@ class ScriptCatalog:
         """Every table's store, (application id, store name) -> table, even before its topic
         exists.
         """
-        made = [table.made(1) for _, table in self._planned.tables]
+        made = [table.made(1) for _, table in self._current]
         return {(t.application_id, t.store_name): t.held_as for t in (*made, *self.stored())}
 
     def refresh(
         self,
         describe: Callable[[str], TopicInfo | None],
         generations: _Known = _never_rescaled,
-        level: Callable[[StoredTable], bool] = lambda _: True,
+        is_reached: Callable[[StoredTable], bool] = lambda _: True,
     ) -> None:
         """Read the scripts and the topics again.
 
@@ -152,8 +142,8 @@ class ScriptCatalog:
 
         Args:
             generations: of a job's changelogs, by query id.
-            level: whether a table that is followed can be served: until then the generation before
-                it is.
+            is_reached: whether a table of the generation that counts can be served; until then that
+                of the one before is.
 
         Raises:
             KafkaUnavailable, Refused: the topics could not be described.
@@ -169,18 +159,18 @@ class ScriptCatalog:
             if self.error != error.fact:
                 _LOG.error("The statements that were served before are kept: %s", error)
             self.error = error.fact
-        known = {application: generations(application) for application, _ in self._planned.tables}
-        now: list[tuple[str, Candidate]] = []
-        coming: list[Candidate] = []
-        for application, table in self._planned.tables:
-            found = known[application].get(table.query_id or "", Generations())
-            now.append((application, table.of(found.current)))
-            if found.coming > found.current and table.query_id is not None:
-                coming.append(table.of(found.coming))
-        names = {table.topic for _, table in now} | {table.topic for table in coming}
+        jobs = {application for application, _ in self._planned.tables}
+        known = {application: generations(application) for application in jobs}
+        found = [
+            (application, table, known[application].get(table.query_id or "", Generations()))
+            for application, table in self._planned.tables
+        ]
+        self._current = tuple((application, table.of(n.current)) for application, table, n in found)
+        coming = [table.of(n.coming) for _, table, n in found if n.coming > n.current]
+        names = {table.topic for _, table in self._current} | {table.topic for table in coming}
         names |= {table.topic for table in self.stored()}
         topics = {topic: describe(topic) for topic in sorted(names)}
-        self._published = self._made(topics, self._published.tables, now, level)
+        self._published = self._made(topics, self._published.tables, is_reached)
         for table in coming:
             info = topics[table.topic]
             if info is not None:
@@ -211,15 +201,14 @@ class ScriptCatalog:
         self,
         topics: Mapping[str, TopicInfo | None] | None,
         kept: Mapping[str, StoredTable],
-        candidates_: Sequence[tuple[str, Candidate]],
-        level: Callable[[StoredTable], bool],
+        is_reached: Callable[[StoredTable], bool],
     ) -> _Published:
         """Tables over the topics; unchanged tables stay the same objects."""
         self._left = {k: one for k, one in self._left.items() if one[1] > time.monotonic()}
         self._beside = {k: table for k, (table, _) in self._left.items()}
         tables: dict[str, StoredTable] = {}
         unserved = {each.name: each for each in self._planned.unserved}
-        for _, candidate in candidates_:
+        for _, candidate in self._current:
             info = (topics or {}).get(candidate.topic)
             if info is None:
                 unserved[candidate.name] = _not_there(candidate)
@@ -227,7 +216,7 @@ class ScriptCatalog:
             made = candidate.made(info.partitions)
             before = kept.get(made.name)
             if before is not None and before.held_as != made.held_as:
-                other = (topics or {}).get(before.topic) is not None and not level(made)
+                other = (topics or {}).get(before.topic) is not None and not is_reached(made)
                 served, beside = (before, made) if other else (made, before)
                 tables[made.name] = served
                 self._beside[beside.held_as] = beside

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
-from holdfast.serve.follow.catalog import Generations, Script, ScriptCatalog
+from holdfast.serve.follow.catalog import Script, ScriptCatalog
+from holdfast.serve.follow.generations import Generations
 from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import TopicInfo
 
