@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Fenced, HoldfastError, Moved, PlanAgain
+from holdfast.state.changelog import data_key
 from holdfast.state.layout import Layout
 from holdfast.state.topics.orders import layout_record
 from holdfast.tasks import steps, worker
@@ -124,6 +125,16 @@ def test_it_goes_on_as_it_would_have(stage: Stage, whole: dict[bytes, bytes]) ->
     stage.switch()
     stage.go_on()
     assert stage.rows() == whole
+
+
+def test_a_row_that_is_deleted_while_it_is_copied_does_not_come_back(
+    stage: Stage, whole: dict[bytes, bytes]
+) -> None:
+    stage.copy()
+    gone = min(whole)
+    stage.bench.kafka.log(stage.plan.changelog, 0).append(data_key(gone), None, 1_000)
+    stage.switch()
+    assert stage.rows().keys() == whole.keys() - {gone}
 
 
 def test_nobody_commits_in_the_former_generation_any_more(stage: Stage) -> None:

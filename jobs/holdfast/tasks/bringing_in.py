@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgpack
-import pyarrow as pa
 
 from holdfast.errors import IncompatibleStatement, SnapshotDamaged, StoreCorrupted
 from holdfast.state import open_copy
@@ -29,13 +28,12 @@ from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.savepoints import SavedStore
 from holdfast.state.table_store import TableStore
 from holdfast.state.volume import Volume
-from holdfast.tasks.heirs import Beginnings, Share
+from holdfast.tasks.heirs import Beginnings, Share, heirs
 from holdfast.tasks.plan import QueryPlan
-from holdfast.tasks.processors.homes import homes, merged
+from holdfast.tasks.processors.homes import merged
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.steps import SavepointStep, reached
 from holdfast.transport.cluster.admin_cache import shared_admin
-from holdfast.transport.partitioner import state_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
@@ -158,20 +156,18 @@ class _Work:
         everywhere: dict[bytes, list[bytes]],
     ) -> None:
         """Puts rows into the files of their heirs; `everywhere` collects those of all heirs."""
-        of = homes(self._plan.query, keys)
-        places = state_partitions(pa.array(of, pa.binary()), self._plan.state_partitions)
+        plan = self._plan
         parts: dict[int, tuple[list[bytes], list[bytes]]] = {}
-        for key, row, home, place in zip(keys, rows, of, places.tolist(), strict=True):
-            if home is not None:
-                part = parts.setdefault(place, ([], []))
+        of = heirs(plan.query, self._share, plan.state_partitions, keys)
+        for key, row, heir in zip(keys, rows, of, strict=True):
+            if heir is not None:
+                part = parts.setdefault(heir, ([], []))
                 part[0].append(key)
                 part[1].append(row)
             else:
                 everywhere.setdefault(key, []).append(row)
-        for place, part in parts.items():
-            if place not in files:
-                raise _astray(self._plan.query.id, part[0][0], place, self._share)
-            files[place].write(msgpack.packb(part))
+        for heir, part in parts.items():
+            files[heir].write(msgpack.packb(part))
 
     def _file(self, partition: int) -> Path:
         return self._root / f"{partition}.rows"
@@ -263,12 +259,3 @@ def _origins(markers: Sequence[CommitMarker], origin: Origin) -> tuple[tuple[str
     }
     others = {p: at for p, at in origin.source.ends().items() if p[0] not in origin.kept}
     return tuple(sorted((topic, p, at) for (topic, p), at in {**found, **others}.items()))
-
-
-def _astray(query_id: str, key: bytes, place: int, share: Share) -> StoreCorrupted:
-    return StoreCorrupted(
-        f"A row of {query_id} (state key of {len(key)} bytes) belongs to state partition {place}, "
-        f"and was stored in one of {share.old}, whose rows go to {share.new}.",
-        cause="the savepoint was written by a version with another layout of state keys.",
-        action="take a savepoint with this version.",
-    )

@@ -12,15 +12,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import IncompatibleStatement
+import pyarrow as pa
+
+from holdfast.errors import IncompatibleStatement, StoreCorrupted
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.tasks.plan import QueryPlan
-from holdfast.transport.partitioner import PARTITIONER
+from holdfast.tasks.processors.homes import homes
+from holdfast.transport.partitioner import PARTITIONER, state_partitions
 from holdfast.types.ids import OffsetRange
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import AggregateStep, Emit, Query
 
-__all__ = ["Beginnings", "Share", "check_times", "shares"]
+__all__ = ["Beginnings", "Share", "check_times", "heirs", "shares"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,23 @@ def shares(old: int, new: int) -> list[Share]:
     """The shares by which `old` state partitions become `new` ones."""
     count = math.gcd(old, new)
     return [Share(tuple(range(k, old, count)), tuple(range(k, new, count))) for k in range(count)]
+
+
+def heirs(query: Query, share: Share, count: int, keys: Sequence[bytes]) -> list[int | None]:
+    """The heir of each state key of a share; None: its row belongs to every heir.
+
+    Args:
+        count: the number of state partitions from now on.
+
+    Raises:
+        StoreCorrupted: a row was in a state partition that is not its own.
+    """
+    of = homes(query, keys)
+    places = state_partitions(pa.array(of, pa.binary()), count).tolist()
+    found = [None if home is None else place for home, place in zip(of, places, strict=True)]
+    for place in set(found) - {None, *share.new}:
+        raise _astray(query.id, keys[found.index(place)], place, share)
+    return found
 
 
 def check_times(query: Query, stream_times: Sequence[int], new: int) -> None:
@@ -110,6 +130,15 @@ class Beginnings:
             savepoint=self.savepoint,
             generation=plan.generation,
         )
+
+
+def _astray(query_id: str, key: bytes, place: int | None, share: Share) -> StoreCorrupted:
+    return StoreCorrupted(
+        f"A row of {query_id} (state key of {len(key)} bytes) belongs to state partition {place}, "
+        f"and was stored in one of {share.old}, whose rows go to {share.new}.",
+        cause="it was written by a version with another layout of state keys.",
+        action="keep the number of state partitions.",
+    )
 
 
 def _newest(marker: CommitMarker) -> int:

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from holdfast.errors import HoldfastError, IncompatibleStatement, PlanAgain, Refused
+from holdfast.errors import HoldfastError, PlanAgain, Refused, Retriable
 from holdfast.runtime.jvm.failures import from_spark
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.stateful import StatefulQuery
@@ -167,7 +167,7 @@ class Attempt:
         for answer in answers:
             if isinstance(answer, Copied):
                 left += answer.left
-            elif isinstance(answer, PlanAgain) or not _passes(answer):
+            elif not isinstance(answer, Retriable):
                 raise answer
             else:
                 _LOG.warning("%s: a share is copied again: %s", self._plan.query.id, answer.fact)
@@ -238,10 +238,6 @@ def _settings(admin: Admin, plan: QueryPlan) -> dict[str, str]:
     found = admin.config(plan.changelog)
     kept = {name: found[name] for name in _COPIED_SETTINGS if name in found}
     return {**changelog_config(plan.settings.state), **kept}
-
-
-def _passes(error: HoldfastError) -> bool:
-    return not isinstance(error, Refused | IncompatibleStatement)
 
 
 def _too_slow(plan: QueryPlan, left: int) -> Refused:

@@ -16,18 +16,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from holdfast.errors import HoldfastError, PlanAgain
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker, data_key
 from holdfast.state.markers import last_marker
 from holdfast.state.restore import READ_AHEAD
-from holdfast.tasks.heirs import Beginnings, Share
+from holdfast.tasks.heirs import Beginnings, Share, heirs
 from holdfast.tasks.plan import QueryPlan
-from holdfast.tasks.processors.homes import homes, merged
+from holdfast.tasks.processors.homes import merged
 from holdfast.tasks.steps import RescaleStep, reached
 from holdfast.transport.cluster.admin_cache import shared_admin
-from holdfast.transport.partitioner import state_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import rescale_transactional_id, stands_at
@@ -87,6 +84,7 @@ class Copier:
         Raises:
             PlanAgain: the copying has ended already.
             Fenced: another process copies the share.
+            StoreCorrupted: a row is in a state partition that is not its own.
             HoldfastError: the brokers do not answer, or records of the former log are gone.
         """
         self._open()
@@ -180,16 +178,15 @@ class Copier:
             for heir in self._share.new if old == self._share.old[0] else ():
                 producer.send(self._new.changelog, heir, keys, rows)
             return
-        of = homes(self._plan.query, [key[len(DATA_PREFIX) :] for key in keys])
-        places = state_partitions(pa.array(of, pa.binary()), self._new.state_partitions).tolist()
-        here = [n for n, home in enumerate(of) if home is not None]
-        self._keep(old, [(keys[n], rows[n]) for n, home in enumerate(of) if home is None])
-        producer.send(
-            self._new.changelog,
-            [places[n] for n in here],
-            [keys[n] for n in here],
-            [rows[n] for n in here],
-        )
+        state_keys = [key[len(DATA_PREFIX) :] for key in keys]
+        of = heirs(self._plan.query, self._share, self._new.state_partitions, state_keys)
+        kept = [n for n, heir in enumerate(of) if heir is None]
+        self._keep(old, [(keys[n], rows[n]) for n in kept])
+        places = [heir for heir in of if heir is not None]
+        if kept:
+            keys = [key for key, heir in zip(keys, of, strict=True) if heir is not None]
+            rows = [row for row, heir in zip(rows, of, strict=True) if heir is not None]
+        producer.send(self._new.changelog, places, keys, rows)
 
     def _keep(self, old: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         for key, row in records:
