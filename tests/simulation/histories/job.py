@@ -15,17 +15,18 @@ from typing import Any, cast
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.ingest import planner
+from holdfast.runtime.carrying_out import InHand
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.queries import feeds, shuffled_batch, stores
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.rescaling.rescaler import Rescaler, Rescaling
+from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
-from holdfast.state.topics.orders import OrderBook, RescaleOrder, RescaleTold
+from holdfast.state.topics.orders import Answer, OrderBook, RescaleOrder
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
 from holdfast.types.topology import Query, Topology
@@ -107,7 +108,7 @@ class _ByHand:
         """Nothing goes on by itself."""
 
 
-class _Told(Rescaling):
+class _Told(InHand[RescaleOrder]):
     """A rescale during which something else goes on, too."""
 
     meanwhile: Callable[[], None]
@@ -191,7 +192,7 @@ class Job:
             meanwhile: what goes on beside it.
         """
         order = RescaleOrder(partitions)
-        current = _Told(self.run.query.id, order, RescaleTold(order.token))
+        current = _Told(self.run.query.id, order, Answer(order.token))
         current.meanwhile = meanwhile
         failed = ""
         try:

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.runtime.savepoints.taking import Making, SavepointMaker
-from holdfast.state.topics.orders import SavepointOrder, SavepointTold
+from holdfast.runtime.carrying_out import InHand
+from holdfast.runtime.savepoints.taking import SavepointMaker
+from holdfast.state.topics.orders import Answer, SavepointOrder
 from holdfast.types.topology import Topology
 from tests.simulation.histories.job import Job
 
@@ -52,7 +53,7 @@ class NewJob:
         order = SavepointOrder(1 << 60, "token")
         for left in reversed(range(_ATTEMPTS)):
             try:
-                maker.make(Making(_NAME, order, SavepointTold("token")), [job.run])
+                maker.make(InHand(_NAME, order, Answer("token")), [job.run])
             except HoldfastError:
                 if not left:
                     raise

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import Refused
 from holdfast.sql.parse.script import did_you_mean
 from holdfast.sql.plan.sources.changes import known_id
-from holdfast.state.topics.orders import Order, OrderBook, Told, jobs_with_orders
+from holdfast.state.topics.orders import Answer, Order, OrderBook, Told, jobs_with_orders
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.status import QueryState
 
-__all__ = ["WANTED", "Outcome", "books", "give_orders", "job_of", "state_now"]
+__all__ = [
+    "WANTED",
+    "Outcome",
+    "books",
+    "give_orders",
+    "id_of",
+    "is_answered",
+    "job_of",
+    "state_now",
+]
 
 WANTED = {
     "PAUSE": QueryState.PAUSED,
@@ -112,9 +121,12 @@ def give_orders(
     return _awaited(book, orders, wait_s)
 
 
-def _meant(book: OrderBook, verb: str, query: str | None, restore: bool) -> list[str]:
-    if query is None:
-        return [i for i in sorted(book.told) if not _refusal(book, verb, i, restore)]
+def id_of(book: OrderBook, query: str) -> str:
+    """The id of a job's query, in whichever case it was written.
+
+    Raises:
+        Refused: there is no such query.
+    """
     query_id = known_id(query, book.told)
     if query_id is None:
         raise Refused(
@@ -122,6 +134,32 @@ def _meant(book: OrderBook, verb: str, query: str | None, restore: bool) -> list
             action=did_you_mean(query.lower(), book.told)
             or f"the job's queries are: {', '.join(sorted(book.told)) or 'none'}",
         )
+    return query_id
+
+
+def is_answered(answer: Answer | None, token: str, tell: Callable[[str], None]) -> bool:
+    """Whether the order with this token has been carried out.
+
+    Args:
+        tell: called with what the driver is doing.
+
+    Raises:
+        Refused: it could not be.
+    """
+    if answer is None or answer.token != token:
+        return False
+    if answer.doing:
+        tell(answer.doing)
+        return False
+    if answer.fact:
+        raise Refused(answer.fact, cause=answer.cause, action=answer.action)
+    return True
+
+
+def _meant(book: OrderBook, verb: str, query: str | None, restore: bool) -> list[str]:
+    if query is None:
+        return [i for i in sorted(book.told) if not _refusal(book, verb, i, restore)]
+    query_id = id_of(book, query)
     refusal = _refusal(book, verb, query_id, restore)
     if refusal:
         raise Refused(

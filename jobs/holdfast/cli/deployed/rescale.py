@@ -15,7 +15,7 @@ from holdfast.cli.statements.options import (
     json_errors,
     json_option,
     load_settings,
-    named_properties,
+    named_job,
 )
 from holdfast.errors import Refused
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holdfast.state.layout import Layout
-    from holdfast.state.topics.orders import OrderBook, RescaleOrder
+    from holdfast.state.topics.orders import OrderBook
 
 __all__ = ["command"]
 
@@ -36,7 +36,7 @@ _BROKER_S = 30.0
 @click.option(
     "--state-partitions",
     "partitions",
-    type=click.IntRange(1, 4096),
+    type=click.IntRange(1, 1024),
     metavar="N",
     help="The number of state partitions from now on.",
 )
@@ -77,14 +77,16 @@ def command(
     The job copies the query's changelog into one with N partitions, and goes on with it between two
     batches; its input is not read again. The former changelog stays until --confirm.
     """
+    from holdfast.cli.deployed.orders import books, id_of, job_of
+
     if (partitions is None) is not confirm:
         raise click.UsageError("Give either --state-partitions or --confirm.")
     with json_errors(as_json), reporter() as tell:
         settings = load_settings(config, overrides, home)
-        named = named_properties(config, overrides).get("application.id")
-        job = application_id or (None if named is None else str(named))
+        job = application_id or named_job(config, overrides)
         client = dict(settings.client())
-        name, book, query_id = _found(client, job, query)
+        name, book = job_of(books(client, _BROKER_S), job, query)
+        query_id = id_of(book, query)
         if dry_run:
             told = _plan(client, name, book, query_id, partitions)
             click.echo(orjson.dumps({"ok": True, **told}).decode() if as_json else _sentence(told))
@@ -109,25 +111,6 @@ def _text(name: str, query_id: str, layout: Layout | None, *, confirmed: bool) -
         f"{layout.generation}.\nThe former changelog stays until `holdfast rescale {query_id} "
         "--confirm`."
     )
-
-
-def _found(client: dict[str, str], job: str | None, query: str) -> tuple[str, OrderBook, str]:
-    """The application id, its orders, and the id of the query.
-
-    Raises:
-        Refused: there is no such query.
-    """
-    from holdfast.cli.deployed.orders import books, job_of
-    from holdfast.sql.plan.sources.changes import known_id
-
-    name, book = job_of(books(client, _BROKER_S), job, query)
-    query_id = known_id(query, book.told)
-    if query_id is None:
-        raise Refused(
-            f"{name} has no query {query}.",
-            action=f"its queries are: {', '.join(sorted(book.told)) or 'none'}",
-        )
-    return name, book, query_id
 
 
 def _plan(
@@ -175,6 +158,7 @@ def _ordered(
     Raises:
         Refused: the job could not do it, or did not in time.
     """
+    from holdfast.cli.deployed.orders import is_answered
     from holdfast.state.layout import GENERATION_0
     from holdfast.state.topics.orders import RescaleOrder
 
@@ -184,7 +168,7 @@ def _ordered(
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         book.refresh()
-        if _is_done(book, query_id, order, tell):
+        if is_answered(book.rescales_told.get(query_id), order.token, tell):
             return book.layouts.get(query_id, GENERATION_0)
         time.sleep(_POLL_S)
     if wait_s:
@@ -194,17 +178,3 @@ def _ordered(
             action=f"`holdfast status {name}` shows whether it runs; it goes on with the order.",
         )
     return None
-
-
-def _is_done(
-    book: OrderBook, query_id: str, order: RescaleOrder, tell: Callable[[str], None]
-) -> bool:
-    told = book.rescales_told.get(query_id)
-    if told is None or told.token != order.token:
-        return False
-    if told.doing:
-        tell(told.doing)
-        return False
-    if told.fact:
-        raise Refused(told.fact, cause=told.cause, action=told.action)
-    return True

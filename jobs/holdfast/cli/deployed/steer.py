@@ -15,7 +15,7 @@ from holdfast.cli.statements.options import (
     job_options,
     json_option,
     load_settings,
-    named_properties,
+    named_job,
 )
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def steer_options(function: Callable[..., _R]) -> Callable[..., _R]:
         if (query is None) is not everything:
             raise click.UsageError("Give either QUERY or --all.")
         settings = load_settings(config, overrides, home)
-        named = named_properties(config, overrides).get("application.id")
-        job = application_id or (None if named is None else str(named))
+        job = application_id or named_job(config, overrides)
         asked = Asked(query, job, dict(settings.client()), wait_s, as_json)
         return function(*args, asked=asked, **kwargs)
 

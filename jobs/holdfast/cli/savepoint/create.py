@@ -17,8 +17,6 @@ from holdfast.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.state.topics.orders import OrderBook
-
 __all__ = ["command"]
 
 _POLL_S = 0.25
@@ -81,7 +79,7 @@ def _ordered(
     Raises:
         Refused: there is no such job, it could not do it, or did not in time.
     """
-    from holdfast.cli.deployed.orders import books, job_of
+    from holdfast.cli.deployed.orders import books, is_answered, job_of
     from holdfast.state.topics.orders import SavepointOrder
 
     _, book = job_of(books(client, _BROKER_S), job, None)
@@ -91,7 +89,7 @@ def _ordered(
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         book.refresh()
-        if _is_made(book, name, order.token, tell):
+        if is_answered(book.savepoints_told.get(name), order.token, tell):
             return
         time.sleep(_POLL_S)
     raise Refused(
@@ -99,15 +97,3 @@ def _ordered(
         cause="the job does not run, or its stores are large for the way to snapshot.uri.",
         action=f"`holdfast status {job}` shows whether it runs; --timeout waits longer.",
     )
-
-
-def _is_made(book: OrderBook, name: str, token: str, tell: Callable[[str], None]) -> bool:
-    told = book.savepoints_told.get(name)
-    if told is None or told.token != token:
-        return False
-    if told.doing:
-        tell(told.doing)
-        return False
-    if told.fact:
-        raise Refused(told.fact, cause=told.cause, action=told.action)
-    return True

@@ -41,6 +41,7 @@ __all__ = [
     "json_option",
     "load_job",
     "load_settings",
+    "named_job",
     "named_properties",
     "sigterm_interrupts",
     "sql_options",
@@ -205,6 +206,16 @@ def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str,
     origins = [from_yaml(config)] if config else []
     origins += [replace(own, values=public), from_overrides(overrides)]
     return {key: value for origin in origins for key, value in origin.values.items()}
+
+
+def named_job(config: Path | None, overrides: Sequence[str]) -> str | None:
+    """The `application.id` among `named_properties`; None: nothing names it.
+
+    Raises:
+        InvalidConfig: see `named_properties`.
+    """
+    named = named_properties(config, overrides).get("application.id")
+    return None if named is None else str(named)
 
 
 def load_job(

@@ -3,102 +3,50 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
-from holdfast.errors import HoldfastError, InvalidConfig, Refused
+from holdfast.errors import InvalidConfig, Refused
+from holdfast.runtime.carrying_out import CarriesOut, InHand
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.savepoints.attempt import Again, Attempt
 from holdfast.state.snapshots.savepoints import SavepointPlace
-from holdfast.state.topics.orders import OrderBook, SavepointOrder, SavepointTold
+from holdfast.state.topics.orders import Answer, OrderBook, SavepointOrder
 
-__all__ = ["Making", "SavepointMaker"]
+__all__ = ["SavepointMaker"]
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3
 _AGAIN_S = 1.0
-_PUBLISH_AGAIN_S = 10.0  # the main loop has other work
 
 
-@dataclass
-class Making:
-    """A savepoint that is being made; the thread writes, the main loop reads."""
-
-    name: str
-    order: SavepointOrder
-    told: SavepointTold
-    published: SavepointTold | None = None
-
-    def does(self, what: str) -> None:
-        """Tells what is being done, in words."""
-        self.told = replace(self.told, doing=what)
-
-
-class SavepointMaker:
-    """Owns the thread that makes savepoints, one after the other.
+class SavepointMaker(CarriesOut[SavepointOrder]):
+    """Makes savepoints, one after the other.
 
     Args:
         text: the statements of the job.
     """
 
     def __init__(self, services: Services, book: OrderBook, text: str) -> None:
+        super().__init__("savepoint")
         self._services = services
         self._book = book
         self._text = text
-        self._making: Making | None = None
-        self._publish_at = 0.0
 
-    def look(self, runs: Sequence[QueryRun]) -> None:
-        """Called on every iteration of the main loop, after the orders have been read."""
-        if self._making is None:
-            self._begin(runs)
-        if self._making is not None and time.monotonic() >= self._publish_at:
-            self._publish(self._making)
+    def _orders(self, runs: Sequence[QueryRun]) -> Mapping[str, SavepointOrder]:
+        return self._book.savepoint_orders
 
-    def _begin(self, runs: Sequence[QueryRun]) -> None:
-        for name, order in self._book.savepoint_orders.items():
-            told = self._book.savepoints_told.get(name)
-            if told is not None and told.token == order.token and not told.doing:
-                continue
-            making = Making(name, order, SavepointTold(order.token, "looking at the place"))
-            self._making = making
-            work = threading.Thread(
-                target=self._run, args=(making, tuple(runs)), name="savepoint", daemon=True
-            )
-            work.start()
-            return
+    def _answers(self) -> Mapping[str, Answer]:
+        return self._book.savepoints_told
 
-    def _publish(self, making: Making) -> None:
-        told = making.told
-        if told != making.published:
-            try:
-                self._book.tell_savepoint(making.name, told)
-            except HoldfastError as error:
-                _LOG.warning("Nobody learns of savepoint %s yet: %s", making.name, error.fact)
-                self._publish_at = time.monotonic() + _PUBLISH_AGAIN_S
-                return
-            making.published = told
-        if not told.doing:
-            self._making = None
+    def _tell(self, name: str, answer: Answer) -> None:
+        self._book.tell_savepoint(name, answer)
 
-    # -- in the thread ------------------------------------------------------------------------
+    def _carry_out(self, in_hand: InHand[SavepointOrder], runs: Sequence[QueryRun]) -> None:
+        self.make(in_hand, runs)
 
-    def _run(self, making: Making, runs: Sequence[QueryRun]) -> None:
-        token = making.order.token
-        try:
-            self.make(making, runs)
-            making.told = SavepointTold(token)
-        except HoldfastError as error:
-            _LOG.warning("Savepoint %s was not made: %s", making.name, error)
-            making.told = SavepointTold(token, "", error.fact, error.cause, error.action)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it learns of it
-            _LOG.exception("Savepoint %s was not made", making.name)
-            making.told = SavepointTold(token, "", f"{type(error).__name__}: {error}")
-
-    def make(self, making: Making, runs: Sequence[QueryRun]) -> None:
+    def make(self, making: InHand[SavepointOrder], runs: Sequence[QueryRun]) -> None:
         """Makes a savepoint, unless it is there: a driver before this one may have made it.
 
         Raises:
@@ -121,7 +69,7 @@ class SavepointMaker:
             else:
                 return
 
-    def _check(self, making: Making) -> None:
+    def _check(self, making: InHand[SavepointOrder]) -> None:
         settings = self._services.settings
         if not settings.snapshots.uri or settings.state.backend == "memory":
             why = "keeps its state in memory" if settings.snapshots.uri else "has no snapshot.uri"

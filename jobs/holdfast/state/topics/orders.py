@@ -39,13 +39,12 @@ from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
 
 __all__ = [
+    "Answer",
     "Beginning",
     "Order",
     "OrderBook",
     "RescaleOrder",
-    "RescaleTold",
     "SavepointOrder",
-    "SavepointTold",
     "Told",
     "jobs_with_orders",
     "layout_record",
@@ -121,8 +120,8 @@ class SavepointOrder:
 
 
 @dataclass(frozen=True)
-class SavepointTold:
-    """The driver's answer to an order to make a savepoint.
+class Answer:
+    """The driver's answer to an order that takes a while: to make a savepoint, to rescale.
 
     Attributes:
         token: of the order.
@@ -168,15 +167,10 @@ class RescaleOrder:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-@dataclass(frozen=True)
-class RescaleTold(SavepointTold):
-    """The driver's answer to an order to rescale; the fields are those of `SavepointTold`."""
-
-
 _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
-_SAVEPOINT_ORDERS, _SAVEPOINTS_TOLD = TypeAdapter(SavepointOrder), TypeAdapter(SavepointTold)
+_SAVEPOINT_ORDERS, _ANSWERS = TypeAdapter(SavepointOrder), TypeAdapter(Answer)
 _BEGINNINGS = TypeAdapter(Beginning)
-_RESCALE_ORDERS, _RESCALES_TOLD = TypeAdapter(RescaleOrder), TypeAdapter(RescaleTold)
+_RESCALE_ORDERS = TypeAdapter(RescaleOrder)
 _LAYOUTS, _GENERATIONS = TypeAdapter(Layout), TypeAdapter(int)
 
 
@@ -239,10 +233,10 @@ class OrderBook:
         self.orders: dict[str, Order] = {}  # by query id
         self.told: dict[str, Told] = {}  # by query id
         self.savepoint_orders: dict[str, SavepointOrder] = {}  # by name
-        self.savepoints_told: dict[str, SavepointTold] = {}  # by name
+        self.savepoints_told: dict[str, Answer] = {}  # by name
         self.beginning: Beginning | None = None
         self.rescale_orders: dict[str, RescaleOrder] = {}  # by query id
-        self.rescales_told: dict[str, RescaleTold] = {}  # by query id
+        self.rescales_told: dict[str, Answer] = {}  # by query id
         self.layouts: dict[str, Layout] = {}  # by query id
         self.copying: dict[str, int] = {}  # the generation that is copied into, by query id
         self._client = dict(client)
@@ -294,13 +288,13 @@ class OrderBook:
         """
         self._send({f"{_SAVEPOINT_ORDER}{name}": _SAVEPOINT_ORDERS.dump_json(order)})
 
-    def tell_savepoint(self, name: str, told: SavepointTold) -> None:
+    def tell_savepoint(self, name: str, told: Answer) -> None:
         """Writes what became of an ordered savepoint.
 
         Raises:
             KafkaUnavailable, Refused: it may have been written.
         """
-        self._send({f"{_SAVEPOINT_STATE}{name}": _SAVEPOINTS_TOLD.dump_json(told)})
+        self._send({f"{_SAVEPOINT_STATE}{name}": _ANSWERS.dump_json(told)})
         self.savepoints_told[name] = told
 
     def begin_with(self, beginning: Beginning) -> None:
@@ -320,13 +314,13 @@ class OrderBook:
         """
         self._send({f"{_RESCALE_ORDER}{query_id}": _RESCALE_ORDERS.dump_json(order)})
 
-    def tell_rescale(self, query_id: str, told: RescaleTold) -> None:
+    def tell_rescale(self, query_id: str, told: Answer) -> None:
         """Writes what became of an ordered rescale.
 
         Raises:
             KafkaUnavailable, Refused: it may have been written.
         """
-        self._send({f"{_RESCALE_STATE}{query_id}": _RESCALES_TOLD.dump_json(told)})
+        self._send({f"{_RESCALE_STATE}{query_id}": _ANSWERS.dump_json(told)})
         self.rescales_told[query_id] = told
 
     def tell_copying(self, query_id: str, generation: int | None) -> None:
@@ -375,13 +369,13 @@ class OrderBook:
         elif key.startswith(_SAVEPOINT_ORDER):
             _put(self.savepoint_orders, name, _parsed(_SAVEPOINT_ORDERS, value))
         elif key.startswith(_SAVEPOINT_STATE):
-            _put(self.savepoints_told, name, _parsed(_SAVEPOINTS_TOLD, value))
+            _put(self.savepoints_told, name, _parsed(_ANSWERS, value))
         elif key == _BEGINNING:
             self.beginning = _parsed(_BEGINNINGS, value)
         elif key.startswith(_RESCALE_ORDER):
             _put(self.rescale_orders, name, _parsed(_RESCALE_ORDERS, value))
         elif key.startswith(_RESCALE_STATE):
-            _put(self.rescales_told, name, _parsed(_RESCALES_TOLD, value))
+            _put(self.rescales_told, name, _parsed(_ANSWERS, value))
         elif key.startswith(_LAYOUT):
             _put(self.layouts, name, _parsed(_LAYOUTS, value))
         elif key.startswith(_COPYING):
