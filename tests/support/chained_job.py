@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import orjson
@@ -52,6 +55,23 @@ class Events:
         """Adds records of random customers."""
         rng = random.Random(self.sent)
         self._send([f"c{rng.randrange(self.customers)}" for _ in range(records)], rng)
+
+    @contextmanager
+    def coming_in(self) -> Iterator[None]:
+        """Adds records all the time, some hundreds at once."""
+        ended = threading.Event()
+
+        def write() -> None:
+            while not ended.wait(0.1):
+                self.produce(400)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            writer.join()
 
     def touch_all(self) -> None:
         """Adds a record of every customer that there is."""

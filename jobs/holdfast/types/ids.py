@@ -26,6 +26,7 @@ __all__ = [
     "rescale_transactional_id",
     "stands_at",
     "state_name",
+    "state_of",
     "state_transactional_id",
     "stream_transactional_id",
 ]
@@ -55,15 +56,15 @@ def changelog_topic(application_id: str, query_id: str, generation: int = 0) -> 
     return f"{application_id}-{state_name(query_id, generation)}-changelog"
 
 
+def state_of(changelog: str, application_id: str) -> str:
+    """The `state_name` in the name of a changelog."""
+    return changelog.removeprefix(f"{application_id}-").removesuffix("-changelog")
+
+
 def is_changelog(topic: str, application_id: str, query_id: str) -> bool:
     """Whether a topic is a changelog of the query, of any generation."""
-    first = changelog_topic(application_id, query_id)
-    head, tail = first.removesuffix("-changelog"), "-changelog"
-    return topic == first or bool(
-        topic.startswith(head)
-        and topic.endswith(tail)
-        and _GENERATION.fullmatch(topic[len(head) : -len(tail)])
-    )
+    name = state_of(topic, application_id)
+    return topic == changelog_topic(application_id, name) and query_id in (name, query_of(name))
 
 
 def progress_topic(application_id: str, query_id: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.types.ids import state_of
 from holdfast.types.status import JobStatus
 
 __all__ = ["JobStores", "StoreDigest", "rows_of_status", "stores_of_job"]
@@ -68,5 +69,4 @@ def rows_of_status(status: JobStatus) -> list[StoreDigest]:
 
 def _state_name(status: JobStatus, query_id: str) -> str:
     """The name in the middle of the changelog's."""
-    changelog = status.queries[query_id].changelog or query_id
-    return changelog.removeprefix(f"{status.application_id}-").removesuffix("-changelog")
+    return state_of(status.queries[query_id].changelog or query_id, status.application_id)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -48,22 +48,6 @@ class Bench:
         job = self.job.application_id
         more = ("--application-id", job, "--set", f"bootstrap.servers={servers}")
         return main(["rescale", QUERY, *asked, *more, "--timeout", "120"])
-
-    @contextmanager
-    def records_coming_in(self) -> Iterator[None]:
-        ended = threading.Event()
-
-        def write() -> None:
-            while not ended.wait(0.1):
-                self.events.produce(400)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            writer.join()
 
     def is_right(self) -> None:
         """Checks all results, also those that must not have come twice."""
@@ -174,7 +158,7 @@ def test_a_query_is_rescaled_while_records_come_in(
     events.produce(ROUND)
     job.start()
     job.until(lambda s: _records(s) > 0, "the first batch")
-    with bench.records_coming_in(), Reading(bench) as reading:
+    with bench.events.coming_in(), Reading(bench) as reading:
         for wanted in (6, 3):
             assert bench.rescale("--state-partitions", str(wanted)) == 0, capsys.readouterr()
             before = _records(job.until(lambda s: True, "a status"))

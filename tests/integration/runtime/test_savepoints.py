@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,23 +47,6 @@ class Bench:
     def read(self, job: ChainedJob, name: str) -> Savepoint:
         return SavepointPlace(self.uri, job.application_id).read(name)
 
-    @contextmanager
-    def records_coming_in(self) -> Iterator[None]:
-        """Records are written all the time, some hundreds at once."""
-        ended = threading.Event()
-
-        def write() -> None:
-            while not ended.wait(0.1):
-                self.events.produce(400)
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            writer.join()
-
 
 @pytest.fixture
 def bench(
@@ -95,7 +76,7 @@ def test_a_job_goes_on_from_the_savepoint_of_another_one(
     events.produce(ROUND)
     old.start()
     old.until(lambda s: _records(s) > 0, "the first batch")
-    with bench.records_coming_in():
+    with bench.events.coming_in():
         began = time.monotonic()
         assert bench.savepoint("create", old, "s1") == 0, capsys.readouterr()
         assert time.monotonic() - began < 60

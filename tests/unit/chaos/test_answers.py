@@ -15,6 +15,7 @@ from holdfast.chaos.reads.table_rows import asked_tables
 from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
 from holdfast.tasks.processors.sessions.plan import session_state_keys
+from holdfast.types.topology import Query
 from tests.unit.chaos.answering import encoded, table, topology
 
 HOUR = struct.pack(">q", 3_600_000)
@@ -102,10 +103,10 @@ CREATE TABLE few AS SELECT k, y FROM e WHERE y > 5;
 
 
 class NeverRescaled(Observer):
-    """`Observer` of a job without a control topic; asks no broker."""
+    """`Observer` of a job that was never rescaled; asks no broker."""
 
-    def exists(self, topic: str) -> bool:
-        return False
+    def generation(self, query: Query) -> int:
+        return 0
 
 
 def test_what_a_table_is_followed_by_has_its_states() -> None:

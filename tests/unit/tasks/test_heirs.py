@@ -1,4 +1,4 @@
-"""Who gets whose rows if the number of state partitions changes."""
+"""Heirs get the rows of their own share if the number of state partitions changes."""
 
 from __future__ import annotations
 

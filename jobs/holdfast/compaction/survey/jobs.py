@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.compaction.survey.facts import Estimate, How
+from holdfast.types.ids import is_changelog
 from holdfast.types.status import JobState, JobStatus, PartitionStatus, QueryStatus
 
 __all__ = ["JobSeen", "TableSeen", "table_seen"]
@@ -82,13 +83,17 @@ def table_seen(
         return TableSeen({})
     job = max(ours, key=lambda j: j.status.updated_ms)
     query = job.status.queries.get(query_id)
-    if query is not None and query.changelog != changelog:
+    if (
+        query is not None
+        and query.changelog != changelog
+        and is_changelog(changelog, application_id, query_id)
+    ):
         return TableSeen(
             {},
             orphaned=f"it is of a former generation of {query_id}, whose changelog is "
             f"{query.changelog} now: `holdfast rescale {query_id} --confirm` deletes it",
         )
-    if query is None:
+    if query is None or query.changelog != changelog:
         known = ", ".join(sorted(job.status.queries)) or "none"
         return TableSeen(
             {}, orphaned=f"job {application_id} has no query {query_id} (it has: {known})"

@@ -92,7 +92,9 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     """
     _need_queries(topology)
     admin = _admin(settings)
-    layouts = read_layouts(settings.client(), settings.application_id)
+    orders = _orders(admin, settings)
+    orders.refresh()
+    layouts = orders.layouts
     plans: dict[str, list[TopicPlan]] = {}
     made: dict[str, int] = {}
     for query in topology.queries:
@@ -101,7 +103,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         )
         made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
         warn_dated_ahead(admin, query, settings.bootstrap_servers)
-    FirstStart(admin, settings, topology, _orders(admin, settings)).look()
+    FirstStart(admin, settings, topology, orders).look()
     found = tuple(
         _check_query(admin, settings, q, plans[q.id], layouts.get(q.id, GENERATION_0))
         for q in topology.queries

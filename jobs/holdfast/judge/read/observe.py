@@ -59,6 +59,8 @@ class Observer:
         self._client = dict(client)
         self._application_id = application_id
         self._admin = Admin(client)
+        self._generations: dict[str, int] = {}  # by query id, as far as the orders are seen
+        self._orders_seen: tuple[str, dict[int, tuple[int, int]]] | None = None  # topic id, bounds
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Log start and read_committed end by topic partition; see `Admin.bounds`."""
@@ -143,10 +145,15 @@ class Observer:
     def generation(self, query: Query) -> int:
         """The generation of the query's changelog that counts."""
         topic = orders_topic(self._application_id)
-        if not self.exists(topic):
+        found = self._admin.describe(topic)
+        if found is None:
             return 0
-        records = self.records(topic, self.bounds(topic))
-        return generations((r.key, r.value) for r in records).get(query.id, 0)
+        bounds = self.bounds(topic)
+        if self._orders_seen != (found.topic_id, bounds):
+            records = self.records(topic, bounds)
+            self._generations = generations((r.key, r.value) for r in records)
+            self._orders_seen = found.topic_id, bounds
+        return self._generations.get(query.id, 0)
 
     def header_values(self, topic: str, name: str) -> Iterator[bytes]:
         """That header's values in all committed records, from the topic's start to its end."""
