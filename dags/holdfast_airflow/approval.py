@@ -71,31 +71,32 @@ class DecideOnPlan(BaseBranchOperator):
         return self.approved
 
 
-class ApprovePlan(ApprovalOperator):
-    """Shows a plan and waits for Approve or Reject, without a worker; silence is a no.
+class _Ask(ApprovalOperator):
+    """Shows something and waits for Approve or Reject, without a worker; silence is a no.
 
     Args:
-        plan: task with the plan as its XCom.
+        plan: task with what is shown as its XCom.
+        subject: of the question, until it is asked.
     """
 
     ui_color = "#fdf3d8"
 
-    def __init__(self, *, plan: str, **kwargs: Any) -> None:
+    def __init__(self, *, plan: str, subject: str, **kwargs: Any) -> None:
         super().__init__(
-            subject="Compaction of changelogs",
+            subject=subject,
             defaults=ApprovalOperator.REJECT,
             response_timeout=timedelta(days=3),
             **kwargs,
         )
         self.plan = plan
 
+    def told(self, plan: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, str]:
+        """The subject and the text of the question."""
+        raise NotImplementedError
+
     def execute(self, context: Context) -> None:
         plan, params = context["ti"].xcom_pull(task_ids=self.plan), context["params"]
-        # The approval is for the plan shown here, even if the file changes meanwhile.
-        context["ti"].xcom_push(key=_HASH, value=plan[_HASH])
-        self.subject = _subject(plan)
-        reasons = "\n".join(f"* {reason}" for reason in beyond_limits(plan, params))
-        self.body = f"{plan['markdown']}\n\n**Why you are asked**\n\n{reasons}\n"
+        self.subject, self.body = self.told(plan, params)
         self.response_timeout = timedelta(hours=params["approval_timeout_hours"])
         super().execute(context)
 
@@ -107,37 +108,40 @@ class ApprovePlan(ApprovalOperator):
         return super().execute_complete(context, event)
 
 
-class ApproveRescale(ApprovalOperator):
-    """Shows what a rescale changes and waits for Approve or Reject; silence is a no.
+class ApprovePlan(_Ask):
+    """Asks about the compaction plan that the task `plan` has as its XCom."""
 
-    Args:
-        plan: task with the change as its XCom.
-    """
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(subject="Compaction of changelogs", **kwargs)
 
-    ui_color = "#fdf3d8"
-
-    def __init__(self, *, plan: str, **kwargs: Any) -> None:
-        super().__init__(
-            subject="Rescale",
-            defaults=ApprovalOperator.REJECT,
-            response_timeout=timedelta(days=3),
-            **kwargs,
-        )
-        self.plan = plan
+    def told(self, plan: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, str]:
+        reasons = "\n".join(f"* {reason}" for reason in beyond_limits(plan, params))
+        return _subject(plan), f"{plan['markdown']}\n\n**Why you are asked**\n\n{reasons}\n"
 
     def execute(self, context: Context) -> None:
-        plan, params = context["ti"].xcom_pull(task_ids=self.plan), context["params"]
-        self.subject = (
+        task = context["ti"]
+        # The approval is for the plan shown here, even if the file changes meanwhile.
+        task.xcom_push(key=_HASH, value=task.xcom_pull(task_ids=self.plan)[_HASH])
+        super().execute(context)
+
+
+class ApproveRescale(_Ask):
+    """Asks about the rescale that the task `plan` has as its XCom."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(subject="Rescale", **kwargs)
+
+    def told(self, plan: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, str]:
+        subject = (
             f"{plan['query']} of {plan['application_id']}: {plan['state_partitions']} → "
             f"{plan['wanted']} state partitions"
         )
-        self.body = (
+        body = (
             "The changelog is copied while the job runs, and the query goes on with the copy. "
             "The former changelog stays until `holdfast rescale --confirm`; the way back is "
             "another rescale.\n"
         )
-        self.response_timeout = timedelta(hours=params["approval_timeout_hours"])
-        super().execute(context)
+        return subject, body
 
 
 class ApprovedPlan(BaseOperator):

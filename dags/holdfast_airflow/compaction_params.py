@@ -7,7 +7,13 @@ from typing import Any
 from airflow.sdk import Param
 
 from holdfast_airflow import environment
-from holdfast_airflow.params import PROPERTY_NAME, exactly, where_it_runs, with_defaults
+from holdfast_airflow.params import (
+    PROPERTY_NAME,
+    exactly,
+    time_to_answer,
+    where_it_runs,
+    with_defaults,
+)
 
 __all__ = ["compaction_params"]
 
@@ -120,15 +126,7 @@ def _approval() -> dict[str, Any]:
             description="Whether a plan that names risks may go unasked.",
             section=_APPROVAL,
         ),
-        "approval_timeout_hours": Param(
-            72,
-            type="number",
-            exclusiveMinimum=0,
-            maximum=168,
-            title="Time to answer",
-            description="Hours until silence is a no.",
-            section=_APPROVAL,
-        ),
+        "approval_timeout_hours": time_to_answer(_APPROVAL),
     }
 
 

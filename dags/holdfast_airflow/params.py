@@ -16,6 +16,7 @@ __all__ = [
     "deploy_params",
     "exactly",
     "rescale_params",
+    "time_to_answer",
     "undeploy_params",
     "where_it_runs",
     "with_defaults",
@@ -251,6 +252,19 @@ def undeploy_params() -> dict[str, Any]:
     }
 
 
+def time_to_answer(section: str) -> Param:
+    """The param for the hours that a person has to approve or reject."""
+    return Param(
+        72,
+        type="number",
+        exclusiveMinimum=0,
+        maximum=168,
+        title="Time to answer",
+        description="Hours until silence is a no.",
+        section=section,
+    )
+
+
 def rescale_params() -> dict[str, Any]:
     """Params of `rescale_state_table`."""
     return {
@@ -275,15 +289,7 @@ def rescale_params() -> dict[str, Any]:
         ),
         "properties": _table()["properties"],
         **where_it_runs(),
-        "approval_timeout_hours": Param(
-            72,
-            type="number",
-            exclusiveMinimum=0,
-            maximum=168,
-            title="Time to answer",
-            description="Hours until silence is a no.",
-            section=_LIMITS,
-        ),
+        "approval_timeout_hours": time_to_answer(_LIMITS),
         "rescale_timeout_minutes": _minutes(
             60, 1440, "Rescale", "How long the run waits for the job, which goes on afterwards."
         ),

@@ -188,13 +188,10 @@ class Cluster:
     def at_rest(self) -> bool:
         """Whether every state partition is where it shall stay, and all standbys follow."""
         with self._lock:
-            return (
-                all(
-                    p.owners == p.shares
-                    and all(self._follows(v, (q, n)) for n, vs in p.standbys.items() for v in vs)
-                    for q, p in self._placements.items()
-                )
-                and not self._warming
+            return not self._warming and all(
+                p.owners == p.shares
+                and all(self._follows(v, (name, n)) for n, vs in p.standbys.items() for v in vs)
+                for name, p in self._placements.items()
             )
 
     def standbys(self) -> StandbysByKey:
@@ -228,10 +225,8 @@ class Cluster:
         """Records the changelog position of each store."""
         with self._lock:
             for report in reports:
-                known, key = (
-                    self._surveys.get(report.where.volume),
-                    (plan.state_name, report.partition),
-                )
+                known = self._surveys.get(report.where.volume)
+                key = plan.state_name, report.partition
                 if known is not None:
                     known.positions[key] = report.position
                     self._ends[key] = max(self._ends.get(key, 0), report.position)
