@@ -73,9 +73,10 @@ def _what_is_broken(
     return {
         "components": _some_of(
             "Components",
-            ["driver", "executor", "server", "broker", "scheduler", "topic", "snapshot-store"],
+            ["driver", "executor", "server", "broker", "scheduler", "topic", "standby",
+             "snapshot-store", "query"],
             "Parts that are hit; servers are the query servers. Empty: all that can be, but for "
-            "topics, whose partitions are not taken back. On "
+            "topics and queries, whose partitions are not taken back. On "
             "Kubernetes also any other value of the label app.kubernetes.io/component of the "
             "job's pods, or holdfast/chaos-target of the platform's.",
             others=True,
@@ -85,7 +86,7 @@ def _what_is_broken(
             ["delete", "delete-now", "kill", "pause",
              "lose-volume", "cut-off", "disk-full", "slow",
              "second-driver", "old-volume", "swap-volumes", "add-partition", "recreate-topic",
-             "damage-snapshot"],
+             "damage-snapshot", "rescale"],
             "What is done to them. Empty: all that can be done here.",
         ),
         "moments": _some_of(

@@ -1,7 +1,7 @@
 """`python -m tests.chaos.mutant_runs`: the whole proof, on real processes, of each broken engine
 (make chaos-mutants).
 
-Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; five
+Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; six
 runs of the engine as it is come first and must be valid.  Mutants that only a simulated history
 shows (two drivers at one step, a cut of batches, another rule for a value) come last.
 """
@@ -74,12 +74,20 @@ _ZOMBIES = ("executor", "kill,pause", "checked,recovery", 6, 31, True)
 _STANDBY = "--keys 20000 --set standby.replicas=1"
 _SNAPSHOTS = "--keys 20000 --set snapshot.uri={home}/snapshots --set snapshot.interval.ms=1000"
 _DAMAGED = f"{_SNAPSHOTS} --set snapshot.retained=1"
-_KINDS = {_STANDBY: "-standbys", _SNAPSHOTS: "-snapshots", _DAMAGED: "-damaged-snapshots"}
+_RESCALE = "--keys 2000"
+_KINDS = {
+    _RESCALE: "-rescales",
+    _STANDBY: "-standbys",
+    _SNAPSHOTS: "-snapshots",
+    _DAMAGED: "-damaged-snapshots",
+}
 RUNS = (
     MutantRun("", "executor,driver", "kill", "produced,committed"),
     MutantRun("", *_ZOMBIES),
     # The owner's volume is lost, and a standby takes over.
-    MutantRun("", "executor", "lose-volume", "random", load=_STANDBY),
+    MutantRun("", "standby", "lose-volume", "random", load=_STANDBY),
+    # Executors and drivers die while state is copied, several times.
+    MutantRun("", "query", "rescale", "random", rounds=4, load=_RESCALE),
     # There is none, and a store comes back from its snapshot; or from an older one, or without.
     MutantRun("", "executor", "lose-volume", "random", load=_SNAPSHOTS),
     MutantRun(
@@ -98,8 +106,9 @@ RUNS = (
     MutantRun("stale-restore", "executor", "kill", "committed"),
     MutantRun("tombstone-ignored", "executor", "kill", "random"),
     MutantRun("sink-time-now", "executor", "kill", "random", rounds=1),
-    MutantRun("standby-misses-rows", "executor", "lose-volume", "random", load=_STANDBY),
+    MutantRun("standby-misses-rows", "standby", "lose-volume", "random", load=_STANDBY),
     MutantRun("snapshot-misses-rows", "executor", "lose-volume", "random", load=_SNAPSHOTS),
+    MutantRun("rescale-misses-the-tail", "query", "rescale", "random", load=_RESCALE),
     MutantRun("key-of-a-life", "driver", "kill", "random"),
     # So many keys that most are not written again between the swap and the verdict.
     MutantRun(

@@ -16,12 +16,13 @@ change.
 | sink-time-now       | results are written with the time of sending                            |
 | standby-misses-rows | standbys do not replay every third new value of a row                     |
 | snapshot-misses-rows| of what came after a snapshot, every third new value is not replayed     |
+| rescale-misses-the-tail | what changes after the last look of a copier is not copied          |
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
 | store-of-another    | stores are not asked whose rows they hold, nor of which history         |
 | offset-of-another   | a topic that was made again is read on from the old one's offsets       |
 
-The last five need what no general simulated history has: standbys, snapshots, a driver that is
-another process, stores that change places on disk, and the driver's own code broken as well
+The last six need what no general simulated history has: standbys, snapshots, a rescale, a driver
+that is another process, stores that change places on disk, and the driver's own code broken as well
 (`IN_DRIVER`).
 """
 
@@ -42,6 +43,7 @@ from holdfast.tasks import standbys, state_task, stream_task
 from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import TaskReport
 from holdfast.tasks.processors.base import Changes
+from holdfast.tasks.rescaling import copier
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.reader import Chunk
@@ -240,6 +242,15 @@ class _Forgetful:
         self._real.replay(keys, kept, **facts)
 
 
+def _rescale_misses_the_tail() -> list[Patch]:
+    real = copier.Copier._transaction
+
+    def without_the_rest(self: Any, ends: Any, deadline: Any, heirs: Any = None) -> None:
+        real(self, {} if heirs is not None else ends, deadline, heirs)
+
+    return [(copier.Copier, "_transaction", without_the_rest)]
+
+
 def _key_of_a_life() -> list[Patch]:
     real: Any = vars(packing)["state_partitions"]
 
@@ -293,6 +304,7 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "sink-time-now": _sink_time_now,
     "standby-misses-rows": _standby_misses_rows,
     "snapshot-misses-rows": _snapshot_misses_rows,
+    "rescale-misses-the-tail": _rescale_misses_the_tail,
     "key-of-a-life": _key_of_a_life,
     "store-of-another": _store_of_another,
     "offset-of-another": _offset_of_another,
@@ -301,7 +313,8 @@ MUTANTS = tuple(_MUTANTS)
 IN_DRIVER = frozenset({"offset-of-another"})
 """Those that break the driver's code, too."""
 _OF_FAMILIES = (
-    "standby-misses-rows", "snapshot-misses-rows", "key-of-a-life", "store-of-another", *IN_DRIVER,
+    "standby-misses-rows", "snapshot-misses-rows", "rescale-misses-the-tail", "key-of-a-life",
+    "store-of-another", *IN_DRIVER,
 )  # fmt: skip
 SIMULATED = tuple(name for name in MUTANTS if name not in _OF_FAMILIES)
 """Those that a general simulated history can show."""

@@ -127,6 +127,7 @@ NEEDS: tuple[Need, ...] = (
     Need(_CHAOS, Of.OWN, (_O.DESCRIBE_CONFIGS,), "whether a changelog has all that was answered"),
     Need(_CHAOS, Of.INPUTS, (_O.WRITE,), "the load"),
     Need(_CHAOS, Of.INPUT_STREAMS, (_O.ALTER,), "the fault `add-partition`"),
+    Need(_CHAOS, Of.CONTROL, (_O.WRITE,), "the fault `rescale`"),
     Need(_ORDERS, Of.CONTROL, (_O.READ, _O.WRITE), "what queries are told, and what they do"),
     Need(_ORDERS, Of.SINK_OWNERS, (_O.READ, _O.WRITE), "`holdfast sinks`; WRITE to release one"),
     Need(_SURVEY, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs and their settings"),

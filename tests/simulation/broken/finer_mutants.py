@@ -20,7 +20,7 @@ from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import SnapshotFile
 from holdfast.state.snapshots.savepoints import SavedQuery
 from holdfast.tasks import bringing_in, replay, state_task, stream_task
-from holdfast.tasks.rescaling import copier, switch
+from holdfast.tasks.rescaling import switch
 from holdfast.types.ids import OffsetRange
 from tests.chaos.mutants import patches
 from tests.simulation.histories.faults import Kind
@@ -106,14 +106,14 @@ def _fenced_after_restore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(state_task, "TransactionalProducer", Late)
 
 
-def _standby_misses_rows(patch: pytest.MonkeyPatch) -> None:
-    for owner, attribute, value in patches("standby-misses-rows"):
-        patch.setattr(owner, attribute, value)
+def _as_on_processes(name: str) -> Mutate:
+    """One that `make chaos-mutants` runs, too."""
 
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        for owner, attribute, value in patches(name):
+            patch.setattr(owner, attribute, value)
 
-def _snapshot_misses_rows(patch: pytest.MonkeyPatch) -> None:
-    for owner, attribute, value in patches("snapshot-misses-rows"):
-        patch.setattr(owner, attribute, value)
+    return mutate
 
 
 def _snapshot_unchecked(patch: pytest.MonkeyPatch) -> None:
@@ -154,16 +154,6 @@ def _savepoint_behind(patch: pytest.MonkeyPatch) -> None:
         return OffsetRange.over(real(self).topics, ends, ends, real(self).ids)
 
     patch.setattr(SavedQuery, "source", source)
-
-
-def _rescale_misses_the_tail(patch: pytest.MonkeyPatch) -> None:
-    """Changes after the last look of a copier are not copied."""
-    real = copier.Copier._transaction
-
-    def without_the_rest(self: Any, ends: Any, deadline: Any, heirs: Any = None) -> None:
-        real(self, {} if heirs is not None else ends, deadline, heirs)
-
-    patch.setattr(copier.Copier, "_transaction", without_the_rest)
 
 
 def _rescale_without_fence(patch: pytest.MonkeyPatch) -> None:
@@ -215,12 +205,12 @@ FINER = {
     "level-left-out": Finer(_level_left_out, _any),
     "unknown-taken-for-success": Finer(_unknown_taken_for_success, _any),
     "fenced-after-restore": Finer(_fenced_after_restore, _any),
-    "standby-misses-rows": Finer(_standby_misses_rows, _any, "standbys"),
-    "snapshot-misses-rows": Finer(_snapshot_misses_rows, _any, "snapshots"),
+    "standby-misses-rows": Finer(_as_on_processes("standby-misses-rows"), _any, "standbys"),
+    "snapshot-misses-rows": Finer(_as_on_processes("snapshot-misses-rows"), _any, "snapshots"),
     "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots"),
     "savepoint-misses-rows": Finer(_savepoint_misses_rows, _any, "savepoints"),
     "savepoint-of-two-moments": Finer(_savepoint_of_two_moments, _any, "savepoints"),
-    "rescale-misses-the-tail": Finer(_rescale_misses_the_tail, _any, "rescales"),
+    "rescale-misses-the-tail": Finer(_as_on_processes("rescale-misses-the-tail"), _any, "rescales"),
     "rescale-without-fence": Finer(_rescale_without_fence, _of_several, "rescales"),
     "rescale-undecided-is-moved": Finer(_rescale_undecided_is_moved, _any, "rescales"),
     "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),

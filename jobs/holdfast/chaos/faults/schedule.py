@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.chaos.faults.words import Fault, Injection, Moment
 from holdfast.errors import Refused
-from holdfast.types.components import BROKER, DRIVER, EXECUTOR, SERVER
+from holdfast.types.components import BROKER, DRIVER, EXECUTOR, QUERY, SERVER, STANDBY
 
 __all__ = ["Asked", "Combination", "combinations", "follows", "groups", "most_in", "schedule"]
 
@@ -142,7 +142,8 @@ def _endless(chance: random.Random, all_of_them: Sequence[Combination]) -> Itera
 def _sensible(component: str, fault: Fault, moment: Moment, *, aimed: bool) -> bool:
     if moment is Moment.RECOVERY:
         # These faults wait until the job commits, which a fault not yet healed may prevent.
-        return fault not in (Fault.OLD_VOLUME, Fault.RECREATE_TOPIC)
+        waits = fault in (Fault.OLD_VOLUME, Fault.RECREATE_TOPIC)
+        return not waits and component not in (STANDBY, QUERY)
     if moment.step is None:
         return True
     return aimed and component in _WITHIN and fault not in _UNAIMED
@@ -178,7 +179,8 @@ def _chained(
 def _leaders(follower: Combination, among: Sequence[Combination]) -> list[Combination]:
     """The combinations that it may follow."""
     if follower.moment is Moment.RECOVERY:
-        return list(among)
+        # When a standby is seen to have taken over, the job has recovered.
+        return [c for c in among if c.component != STANDBY]
     if follower.moment is Moment.OPENED:
         return [c for c in among if c.opens]
     emptying = [c for c in among if c.empties]

@@ -31,8 +31,8 @@ class Fault(StrEnum):
     | SLOW        | stopped and continued several times a      | the same                         |
     |             | second                                     |                                  |
 
-    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION are
-    local only, and RECREATE_TOPIC hits only a Kafka that belongs to the run:
+    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION and
+    RESCALE are local only, and RECREATE_TOPIC hits only a Kafka that belongs to the run:
 
     | fault          | what is done                                                                |
     |----------------|-----------------------------------------------------------------------------|
@@ -46,6 +46,8 @@ class Fault(StrEnum):
     |                | load then alternates between a burst of more records than the topic had     |
     |                | before, and its usual pace                                                  |
     | DAMAGE_SNAPSHOT| a byte of a file of each newest snapshot changed, then LOSE_VOLUME          |
+    | RESCALE        | a query gets another number of state partitions; while its state is copied  |
+    |                | an executor or the driver is killed (DELETE_NOW)                            |
     """
 
     DELETE = "delete"
@@ -62,6 +64,7 @@ class Fault(StrEnum):
     ADD_PARTITION = "add-partition"
     RECREATE_TOPIC = "recreate-topic"
     DAMAGE_SNAPSHOT = "damage-snapshot"
+    RESCALE = "rescale"
 
     @property
     def lasts(self) -> bool:

@@ -13,7 +13,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import Refused
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.acls import Names, Of, Operation, Part, Resource, bindings, needs_of
-from holdfast.types.components import TOPIC
+from holdfast.types.components import QUERY, TOPIC
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
 from holdfast.types.topology import Topology
 
@@ -21,6 +21,7 @@ __all__ = ["refuse_unallowed"]
 
 # Without DESCRIBE on a topic, Kafka does not report this operation; the others imply DESCRIBE.
 _UNSEEN = frozenset({Operation.DESCRIBE_CONFIGS})
+_ONLY_FOR = {Of.INPUT_STREAMS: TOPIC, Of.CONTROL: QUERY}
 
 
 def refuse_unallowed(settings: Settings, topology: Topology, schedule: Sequence[Injection]) -> None:
@@ -46,8 +47,9 @@ def _wanted(
     application_id: str, topology: Topology, schedule: Sequence[Injection]
 ) -> Mapping[str, set[str]]:
     """Operations by topic."""
-    altered = any(injection.component == TOPIC for injection in schedule)
-    needs = [n for n in needs_of(Part.CHAOS) if altered or n.of is not Of.INPUT_STREAMS]
+    hit = {injection.component for injection in schedule}
+    spared = {of for of, component in _ONLY_FOR.items() if component not in hit}
+    needs = [n for n in needs_of(Part.CHAOS) if n.of not in spared]
     own = sorted(_own_topics(application_id, topology))
     wanted: dict[str, set[str]] = {}
     for binding in bindings(needs, Names.of(topology, application_id)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.config.load import from_yaml
 from holdfast.config.secrets import FILE, is_secret, names_file
 from holdfast.errors import HoldfastError, InvalidConfig, Refused
-from holdfast.types.components import TOPIC
+from holdfast.types.components import QUERY, TOPIC
 
 if TYPE_CHECKING:
     from holdfast.chaos.faults.target import Target
@@ -24,28 +24,50 @@ if TYPE_CHECKING:
     from holdfast.chaos.run.run import Run
     from holdfast.cli.chaos.options import JobOptions
     from holdfast.config.settings import Settings
-
-__all__ = ["asked_job", "home_of", "named", "open_run", "remaker_of", "target_of"]
-
-
-def target_of(
-    target: str,
-    namespace: str,
-    name: str,
-    settings: Settings,
-    topics: Sequence[str] = (),
-    remaker: TopicRemaker | str = "",
-) -> Target:
-    """The target that runs the job; `topics`: input topics that faults may hit, see
-    `TopicTarget`.
-    """
-    place = _place_of(target, namespace, name, settings)
-    if not topics:
-        return place
-    from holdfast.chaos.faults.topic_faults import TopicTarget
     from holdfast.transport.cluster.admin import Admin
 
-    return TopicTarget(place, topics, cache(lambda: Admin(settings.client())), remaker)
+__all__ = ["Hit", "asked_job", "home_of", "named", "open_run", "remaker_of", "target_of"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Parts of a job that faults may change for good.
+
+    Attributes:
+        topics: input topics, see `TopicTarget`.
+        remaker: see there.
+        queries: ids of queries, see `RescaleTarget`.
+    """
+
+    topics: tuple[str, ...] = ()
+    remaker: TopicRemaker | str = ""
+    queries: tuple[str, ...] = ()
+
+
+def target_of(target: str, namespace: str, name: str, settings: Settings, hit: Hit) -> Target:
+    """The target that runs the job, with all components that `hit` and the settings add."""
+    place = _place_of(target, namespace, name, settings)
+    if settings.placement.standbys:
+        from holdfast.chaos.faults.standby_faults import StandbyTarget
+
+        place = StandbyTarget(place)
+    if not hit.topics and not hit.queries:
+        return place
+    from holdfast.chaos.faults.rescale_faults import RescaleTarget
+    from holdfast.chaos.faults.topic_faults import TopicTarget
+    from holdfast.state.topics.orders import OrderBook
+    from holdfast.transport.cluster.admin import Admin
+
+    admin = cache(lambda: Admin(settings.client()))
+    book = cache(lambda: OrderBook(admin(), settings.client(), settings.application_id))
+    place = RescaleTarget(place, settings.application_id, hit.queries, book, partial(_count, admin))
+    return TopicTarget(place, hit.topics, admin, hit.remaker)
+
+
+def _count(admin: Callable[[], Admin], topic: str) -> int:
+    """The number of partitions of a topic; 0: there is none."""
+    found = admin().describe(topic)
+    return 0 if found is None else found.partitions
 
 
 def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
@@ -83,6 +105,7 @@ def open_run(
     Raises:
         Refused: no run has that name.
     """
+    from holdfast.chaos.faults.rescale_faults import rescaled_of
     from holdfast.chaos.faults.topic_faults import topics_of
     from holdfast.chaos.history.run_file import RunFile, run_folder
     from holdfast.chaos.reads.sessions import Access
@@ -93,10 +116,13 @@ def open_run(
     job = job_of(asked, folder, home)
 
     def target() -> Target:
-        hit = any(injection.component == TOPIC for injection in asked.schedule)
-        topics = topics_of(job.topology) if hit else ()
-        remaker = remaker_of(job, folder, own=asked.own)
-        return target_of(asked.target, asked.namespace, asked.name, job.settings, topics, remaker)
+        components = {injection.component for injection in asked.schedule}
+        hit = Hit(
+            topics_of(job.topology) if TOPIC in components else (),
+            remaker_of(job, folder, own=asked.own),
+            rescaled_of(job.topology) if QUERY in components else (),
+        )
+        return target_of(asked.target, asked.namespace, asked.name, job.settings, hit)
 
     return Run(folder, asked, job.topology, job.settings, target, tell, access or Access())
 

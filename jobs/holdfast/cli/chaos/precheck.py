@@ -12,12 +12,12 @@ import click
 import orjson
 
 from holdfast import __version__
-from holdfast.cli.chaos.opening import asked_job, named, remaker_of, target_of
+from holdfast.cli.chaos.opening import Hit, asked_job, named, remaker_of, target_of
 from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
 from holdfast.cli.statements.options import Job, json_errors, json_option
 from holdfast.errors import Refused
-from holdfast.types.components import TOPIC
+from holdfast.types.components import QUERY, TOPIC
 
 if TYPE_CHECKING:
     from holdfast.chaos.faults.schedule import Asked
@@ -58,19 +58,21 @@ def plan_run(
     Raises:
         Refused: the job is not ready, must not be touched, or cannot be broken as requested.
     """
+    from holdfast.chaos.faults.rescale_faults import rescaled_of
     from holdfast.chaos.faults.schedule import schedule
     from holdfast.chaos.faults.topic_faults import topics_of
     from holdfast.chaos.history.run_file import RunFile, run_folder, source_commit
 
     options = named(options)
     job, sql, config, overrides = asked_job(options)
-    # Faults of topics cannot be undone: other people's topics are hit only on request.
-    topics = topics_of(job.topology) if own or TOPIC in plan.components else ()
     folder = run_folder(job.settings.home, plan.run)
-    remaker = remaker_of(job, folder, own=own)
-    target = target_of(
-        options.target, options.namespace, options.name, job.settings, topics, remaker
+    # These faults cannot be undone: other people's topics and queries are hit only on request.
+    hit = Hit(
+        topics_of(job.topology) if own or TOPIC in plan.components else (),
+        remaker_of(job, folder, own=own),
+        rescaled_of(job.topology) if own or QUERY in plan.components else (),
     )
+    target = target_of(options.target, options.namespace, options.name, job.settings, hit)
     _refuse_unconfirmed(options, plan, target)
     _refuse_unready(options.name, target)
     _refuse_load(job, plan)

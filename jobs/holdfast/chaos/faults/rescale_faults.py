@@ -1,0 +1,189 @@
+"""A rescale under fire: adds the component `query` to a target, wherever the job runs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.chaos.faults.target import Landing, Target, Victim
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.faults.wrapped import WrappedTarget
+from holdfast.errors import HoldfastError, Refused, Retriable
+from holdfast.state.layout import GENERATION_0, Layout
+from holdfast.state.topics.orders import Answer, RescaleOrder
+from holdfast.types.components import DRIVER, EXECUTOR, QUERY
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import Emit, Topology
+
+__all__ = ["RescaleTarget", "Rescales", "rescaled_of"]
+
+_FAULTS = frozenset({Fault.RESCALE})
+_BEGUN_S, _POLL_S = 60.0, 0.02
+_LATER_S = 1.2  # the copy of a small state and the switch take about as long
+
+
+class Rescales(Protocol):
+    """The records of rescales that the fault needs; see `OrderBook`."""
+
+    @property
+    def rescales_told(self) -> Mapping[str, Answer]: ...
+
+    @property
+    def layouts(self) -> Mapping[str, Layout]: ...
+
+    @property
+    def copying(self) -> Mapping[str, int]: ...
+
+    def refresh(self) -> bool: ...
+
+    def order_rescale(self, query_id: str, order: RescaleOrder) -> None: ...
+
+
+def rescaled_of(topology: Topology) -> tuple[str, ...]:
+    """The ids of the queries that can get more and fewer state partitions, in a fixed order.
+
+    EMIT FINAL is left out: fewer state partitions are refused where their times differ.
+    """
+    emits = {query.id: getattr(query.step, "emit", None) for query in topology.queries}
+    return tuple(sorted(q.id for q in topology.queries
+                        if q.stateful and emits[q.id] is not Emit.FINAL))  # fmt: skip
+
+
+class RescaleTarget(WrappedTarget):
+    """A target that can rescale the job's queries and kill what does it.
+
+    Odd generations have twice the state partitions of even ones.  The executor or the driver dies
+    some time after the copy has begun, so before, in or shortly after the switch.
+
+    Args:
+        inner: the target where the job runs; handles all other components.
+        application_id: the job.
+        queries: the ids of those that may be rescaled.
+        book: makes the view of the job's control topic, at the first use.
+        partitions: tells how many partitions a topic has; 0: there is none.
+    """
+
+    def __init__(
+        self,
+        inner: Target,
+        application_id: str,
+        queries: Sequence[str],
+        book: Callable[[], Rescales],
+        partitions: Callable[[str], int],
+    ) -> None:
+        super().__init__(inner, QUERY)
+        self._application_id = application_id
+        self._queries = tuple(queries)
+        self._book = book
+        self._partitions = partitions
+        self._orders: dict[str, RescaleOrder] = {}  # by query id: the last one
+        self._hit: dict[str, tuple[Victim, str]] = {}  # by victim: who was killed, and when
+
+    @property
+    def faults(self) -> Mapping[str, frozenset[Fault]]:
+        """The inner target's faults, and the faults of queries."""
+        return {**self._inner.faults, QUERY: _FAULTS} if self._queries else self._inner.faults
+
+    def victims(self, component: str) -> list[Victim]:
+        """The queries that keep state, in their generation; none of which is being rescaled."""
+        if component != QUERY:
+            return self._inner.victims(component)
+        book = self._refreshed()
+        return [
+            Victim(QUERY, query_id, f"{query_id}/{book.layouts.get(query_id, GENERATION_0)}")
+            for query_id in self._queries
+            if not self._under_way(book, query_id)
+        ]
+
+    def strike(self, victim: Victim, fault: Fault) -> str:
+        """Orders a rescale, and kills an executor or the driver once the copy has begun.
+
+        Raises:
+            Retriable: the query has no changelog yet, or there is nobody to kill.
+            Refused: the fault is not one for queries.
+            HoldfastError: the job did not begin in time.
+        """
+        if victim.component != QUERY:
+            return self._inner.strike(victim, fault)
+        if fault not in _FAULTS:
+            raise Refused(f"{fault.value} cannot be done to a query.")
+        query_id, book = victim.name, self._refreshed()
+        layout = book.layouts.get(query_id, GENERATION_0)
+        changelog = changelog_topic(self._application_id, query_id, layout.generation)
+        now = self._partitions(changelog)
+        if not now:
+            raise Retriable(f"{query_id} has no changelog {changelog} yet.")
+        wanted = max(1, now // 2) if layout.generation % 2 else now * 2
+        self._orders[query_id] = order = RescaleOrder(wanted)
+        book.order_rescale(query_id, order)
+        self._await_copy(book, query_id, layout)
+        return f"{query_id}: from {now} to {wanted} state partitions; {self._kill(victim, layout)}"
+
+    def landed(self, victim: Victim, fault: Fault) -> Landing:
+        """Whether who was hit while the state was copied is gone."""
+        if victim.component != QUERY:
+            return self._inner.landed(victim, fault)
+        hit = self._hit.get(victim.identity)
+        if hit is None:
+            return Landing(False, f"nobody was hit while {victim.name} was copied")
+        killed = self._inner.landed(hit[0], Fault.DELETE_NOW)
+        return Landing(killed.landed, f"{killed.evidence}, {hit[1]}")
+
+    def recovered(self, victims: Sequence[Victim]) -> bool:
+        """Whether the job is complete, and the rescales are decided.
+
+        Raises:
+            HoldfastError: a rescale has failed.
+        """
+        mine = [v for v in victims if v.component == QUERY]
+        return super().recovered(victims) and all(self._is_done(v.name) for v in mine)
+
+    def _is_done(self, query_id: str) -> bool:
+        book, order = self._refreshed(), self._orders.get(query_id)
+        told = book.rescales_told.get(query_id)
+        if order is None or told is None or told.token != order.token or told.doing:
+            return False
+        if told.fact:
+            raise HoldfastError(f"The rescale of {query_id} has failed: {told.fact}",
+                                cause=told.cause, action=told.action)  # fmt: skip
+        return book.layouts.get(query_id, GENERATION_0).state_partitions == order.state_partitions
+
+    def _await_copy(self, book: Rescales, query_id: str, before: Layout) -> None:
+        deadline = time.monotonic() + _BEGUN_S
+        while time.monotonic() < deadline:
+            book.refresh()
+            reached = book.layouts.get(query_id, GENERATION_0).generation
+            if max(book.copying.get(query_id, 0), reached) > before.generation:
+                return
+            time.sleep(_POLL_S)
+        raise HoldfastError(
+            f"The job has not begun to rescale {query_id} within {_BEGUN_S:.0f} s.",
+            cause="it does not run, or is carrying out another order",
+        )
+
+    def _kill(self, victim: Victim, before: Layout) -> str:
+        chance = random.Random(victim.identity)
+        time.sleep(chance.uniform(0.0, _LATER_S))
+        found = self._inner.victims(chance.choice((EXECUTOR, EXECUTOR, DRIVER)))
+        if not found:
+            raise HoldfastError(f"There was nobody to hit while {victim.name} was rescaled.")
+        one = chance.choice(found)
+        did = self._inner.strike(one, Fault.DELETE_NOW)
+        layout = self._refreshed().layouts.get(victim.name, GENERATION_0)
+        moved = layout.generation > before.generation
+        when = "after the switch" if moved else "before or in the switch"
+        self._hit[victim.identity] = one, when
+        return f"{one.name}: {did}"
+
+    def _under_way(self, book: Rescales, query_id: str) -> bool:
+        order, told = self._orders.get(query_id), book.rescales_told.get(query_id)
+        if order is not None and (told is None or told.token != order.token):
+            return True
+        return told is not None and bool(told.doing)
+
+    def _refreshed(self) -> Rescales:
+        book = self._book()
+        book.refresh()
+        return book
