@@ -124,29 +124,6 @@ job.sql: {{ required "sql is required: the statements of the job (--set-file sql
 properties.yaml: {{ include "holdfast.properties" . | quote }}
 {{- end }}
 
-{{- define "holdfast.mebibytes" -}}
-{{- $number := regexFind "^[0-9]+" . | int64 }}
-{{- if hasSuffix "Ti" . }}{{ mul $number 1048576 }}{{ else if hasSuffix "Gi" . }}{{ mul $number 1024 }}{{ else }}{{ $number }}{{ end }}
-{{- end }}
-
-{{/*
-Kubernetes refuses other claims for a StatefulSet that is there, after half of an upgrade; this refuses them before.
-Takes a list: root context, name of the StatefulSet, the value's place, the claim's spec (empty: none).
-*/}}
-{{- define "holdfast.sameClaims" -}}
-{{- $set := lookup "apps/v1" "StatefulSet" (index . 0).Release.Namespace (index . 1) }}
-{{- if $set }}
-{{- $described := list }}
-{{- range list (dig "spec" "volumeClaimTemplates" (list dict) $set | first | dig "spec" dict) (index . 3) }}
-{{- $size := dig "resources" "requests" "storage" "" . | toString }}
-{{- $described = append $described (printf "%s Mi, storage class %q, %s" (include "holdfast.mebibytes" $size) (dig "storageClassName" "" .) (dig "accessModes" list . | join ",")) }}
-{{- end }}
-{{- if ne (first $described) (last $described) }}
-{{- fail (printf "%s: the claims of the StatefulSet %s are fixed (%s) and cannot become others (%s) by an upgrade. Delete it without its pods first: kubectl -n %s delete statefulset %s --cascade=orphan; the chart's README says how volumes grow." (index . 2) (index . 1) (first $described) (last $described) (index . 0).Release.Namespace (index . 1)) }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* Takes a list: access mode, storage class, size. */}}
 {{- define "holdfast.claimSpec" -}}
 accessModes: [{{ index . 0 }}]
@@ -154,6 +131,19 @@ accessModes: [{{ index . 0 }}]
 storageClassName: {{ . | quote }}
 {{- end }}
 resources: {requests: {storage: {{ index . 2 }}}}
+{{- end }}
+
+{{/* The claims of the driver, the executors and the query servers; the driver's may be none. */}}
+{{- define "holdfast.driverClaim" -}}
+{{- with .Values.driver.persistence }}
+{{- if .enabled }}{{ include "holdfast.claimSpec" (list "ReadWriteOnce" .storageClass .size) }}{{- end }}
+{{- end }}
+{{- end }}
+{{- define "holdfast.executorClaim" -}}
+{{- with .Values.executor.volume }}{{ include "holdfast.claimSpec" (list .accessMode .storageClass .size) }}{{- end }}
+{{- end }}
+{{- define "holdfast.serveClaim" -}}
+{{- with .Values.serve.volume }}{{ include "holdfast.claimSpec" (list .accessMode .storageClass .size) }}{{- end }}
 {{- end }}
 
 {{- define "holdfast.podSecurity" -}}

@@ -117,6 +117,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
 def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scoreboard) -> None:
     address = "127.0.0.1" if is_local(settings) else ""
     pages = health_pages(health, board.as_json)
+    metrics.readiness(health.why_not_ready)
     url = serve(settings.metrics_port, address, metrics.application(), pages)
     board.listens(f"{url}/metrics")
     _LOG.info("Metrics at %s/metrics; /status, /ready and /live beside it", url)

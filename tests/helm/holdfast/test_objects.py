@@ -90,21 +90,33 @@ def test_every_pod_passes_the_restricted_standard(values: dict[str, Any], render
 
 def test_the_driver_sees_and_labels_pods_and_nobody_else_has_a_token(render: Render) -> None:
     manifests = render(CHART, MINIMAL)
-    roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")]
+    roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")
+             and m["metadata"]["name"] != "tried-preflight"]  # fmt: skip
     pods_rule = {"apiGroups": [""], "resources": ["pods"],
                  "verbs": ["get", "list", "watch", "patch"]}  # fmt: skip
     secret_rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tried-spark"],
                    "verbs": ["get", "patch"]}  # fmt: skip
     assert [r["rules"] for r in roles] == [[pods_rule, secret_rule]]
-    (binding,) = [m for m in manifests if m["kind"] == "RoleBinding"]
-    assert binding["subjects"][0]["name"] == "tried-driver"
+    assert "ClusterRole" not in {m["kind"] for m in manifests}
+    bindings = {n: m for n, m in named(manifests).items() if n.startswith("RoleBinding/")}
+    assert {n: m["subjects"][0]["name"] for n, m in bindings.items()} == {
+        "RoleBinding/tried-driver": "tried-driver",
+        "RoleBinding/tried-preflight": "tried-preflight",
+    }
     for name, pod in pods(manifests):
         spec = pod["spec"]
         if name == DRIVER:
             assert spec["serviceAccountName"] == "tried-driver"
         else:
             assert spec["automountServiceAccountToken"] is False, name
-            assert "serviceAccountName" not in spec, name
+            assert ("serviceAccountName" in spec) == (name == PREFLIGHT), name
+
+
+def test_the_preflight_may_read_the_sets_of_its_release(render: Render) -> None:
+    role = named(render(CHART, MINIMAL))["Role/tried-preflight"]
+    names = ["tried-driver", "tried-executor", "tried-serve"]
+    assert role["rules"] == [{"apiGroups": ["apps"], "resources": ["statefulsets"],
+                              "resourceNames": names, "verbs": ["get"]}]  # fmt: skip
 
 
 def test_an_account_of_ones_own_is_taken_and_no_role_is_made(render: Render) -> None:
@@ -239,11 +251,11 @@ def test_secrets_reach_whoever_opens_kafka_clients(render: Render) -> None:
         if name != EXECUTOR:
             (source,) = volumes["kafka-secrets"]["projected"]["sources"]
             assert source == {"secret": {"name": "kafka-user", "items": items}}, name
-            (container,) = containers(pod)
+            container = containers(pod)[-1]
             mounts = {m["name"]: m for m in container["volumeMounts"]}
             assert mounts["kafka-secrets"]["mountPath"] == "/etc/holdfast/secrets", name
         assert volumes["tls"]["secret"]["secretName"] == "kafka-tls", name
-        (container,) = containers(pod)
+        container = containers(pod)[-1]
         mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
         assert (mounts["tls"], mounts["functions"]) == (
             "/etc/holdfast/tls",
@@ -325,7 +337,37 @@ def test_the_preflight_comes_first_and_has_its_own_files(render: Render) -> None
     used = {v["configMap"]["name"] for v in
             everything[PREFLIGHT]["spec"]["template"]["spec"]["volumes"]
             if "configMap" in v}  # fmt: skip
-    assert {f"ConfigMap/{name}" for name in used} == {n for n in hooks if n != PREFLIGHT}
+    assert {f"ConfigMap/{name}" for name in used} == {n for n in hooks if n.startswith("ConfigMap")}
+
+
+def test_the_preflight_compares_the_claims_that_are_rendered(render: Render) -> None:
+    """Not by `lookup`: a GitOps tool renders without a cluster."""
+    everything = named(render(CHART, FULL))
+    compared = yaml.safe_load(everything["ConfigMap/tried-preflight"]["data"]["claims.yaml"])
+    of_sets = {
+        m["metadata"]["name"]: (m["spec"].get("volumeClaimTemplates") or [{"spec": {}}])[0]["spec"]
+        for n, m in everything.items()
+        if n.startswith("StatefulSet/")
+    }
+    assert {one["statefulSet"]: one["claim"] for one in compared} == of_sets
+    assert len(of_sets) == 3
+    looks, checks = containers(everything[PREFLIGHT]["spec"]["template"])
+    assert looks["args"][-2:] == ["holdfast.cli.in_pod.claims", "/etc/holdfast/claims/claims.yaml"]
+    has_token = [any(m["name"] == "account" for m in c["volumeMounts"]) for c in (looks, checks)]
+    assert has_token == [True, False]
+
+
+def test_without_accounts_of_its_own_the_preflight_asks_no_api(render: Render) -> None:
+    manifests = render(CHART, MINIMAL | {"serviceAccount": {"create": False, "name": "given"}})
+    assert not [m for m in manifests if m["kind"] in {"Role", "RoleBinding", "ServiceAccount"}]
+    (check,) = containers(named(manifests)[PREFLIGHT]["spec"]["template"])
+    assert check["name"] == "check"
+
+
+def test_a_driver_without_a_volume_has_no_claim(render: Render) -> None:
+    everything = named(render(CHART, MINIMAL | {"driver": {"persistence": {"enabled": False}}}))
+    driver, *_ = yaml.safe_load(everything["ConfigMap/tried-preflight"]["data"]["claims.yaml"])
+    assert (driver["value"], driver["claim"]) == ("driver.persistence", {})
 
 
 def test_helm_test_runs_the_selftest_and_asks_the_driver(render: Render) -> None:
@@ -365,6 +407,11 @@ def test_scheduling_reaches_both(render: Render) -> None:
         assert spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "other"}]
         note = _template(manifests, name)["metadata"]["annotations"]["example.org/note"]
         assert note == 'it\'s "quoted": yes'
+    for hook in ("Job/tried-preflight", "Pod/tried-test"):
+        # On nodes with taints an install would wait for the preflight until it fails.
+        spec = _template(manifests, hook)["spec"]
+        for field in ("nodeSelector", "tolerations", "affinity", "priorityClassName"):
+            assert spec[field] == _template(manifests, DRIVER)["spec"][field], (hook, field)
     assert "topologySpreadConstraints" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
     (spread,) = _template(render(CHART, MINIMAL), EXECUTOR)["spec"]["topologySpreadConstraints"]
     assert spread["whenUnsatisfiable"] == "ScheduleAnyway"

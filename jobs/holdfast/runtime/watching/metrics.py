@@ -84,6 +84,13 @@ class Metrics:
         self._lag = self._gauge("records_lag", "Source offsets not yet committed", _QUERY)
         self._partitions: dict[str, set[str]] = {}  # with gauges, by query
         self._batch_id = self._gauge("batch_id", "The last committed batch", _QUERY)
+        self._ready = Gauge(
+            "holdfast_ready", "1 while /ready answers 200, else 0", registry=self._registry
+        )
+
+    def readiness(self, why_not: Callable[[], str]) -> None:
+        """Asks `why_not` at each look whether the job is ready: it is if there is no reason."""
+        self._ready.set_function(lambda: float(not why_not()))
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"holdfast_{name}", text, _QUERY, registry=self._registry)
@@ -174,6 +181,11 @@ class Metrics:
     def lag(self, query: Query, records: int) -> None:
         """Sets the number of source offsets between the group's position and the topic's end."""
         self._lag.labels(query.id).set(records)
+
+    def no_lag(self, query: Query) -> None:
+        """Ends the series of a query that is paused or terminated: it is behind on purpose."""
+        with suppress(KeyError):
+            self._lag.remove(query.id)
 
 
 def _named(phase: str) -> tuple[str, str]:

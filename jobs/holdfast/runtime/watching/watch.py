@@ -57,13 +57,16 @@ class Watch:
     def _ask(self, runs: list[QueryRun]) -> None:
         try:
             for run_ in runs:
-                if run_.held and not run_.done:
-                    continue  # held since the start: its position is unknown
+                if run_.held:
+                    self._metrics.no_lag(run_.query)
+                    if not run_.done:
+                        continue  # held since the start: its position is unknown
                 ends = self.ends(run_.source_topics)
                 level = self._health.observe(run_.query.id, dict(run_.done), ends, run_.waits_for)
                 if run_.held:
                     self._health.rest(run_.query.id)
-                self._metrics.lag(run_.query, level.lag)
+                else:
+                    self._metrics.lag(run_.query, level.lag)
             if self._letters is not None:
                 self._metrics.dead_letters(self._letters.count())
         except KafkaUnavailable:

@@ -45,6 +45,18 @@ def test_counts_latencies_and_sizes_are_served() -> None:
     assert found['holdfast_records_lag{query="ctas_t"}'] == 42
     assert found['holdfast_batch_id{query="ctas_t"}'] == 7
     assert found["holdfast_dead_letter_records"] == 3
+    metrics.no_lag(query("T"))
+    metrics.no_lag(query("U"))
+    assert not [name for name in _scrape(metrics) if "records_lag" in name]
+
+
+def test_whether_the_job_is_ready_is_asked_at_each_look() -> None:
+    metrics, reasons = Metrics("app"), ["restoring"]
+    assert _scrape(metrics)["holdfast_ready"] == 0
+    metrics.readiness(lambda: reasons[-1])
+    assert _scrape(metrics)["holdfast_ready"] == 0
+    reasons.append("")
+    assert _scrape(metrics)["holdfast_ready"] == 1
 
 
 def test_only_the_state_partitions_of_now_have_a_size() -> None:
