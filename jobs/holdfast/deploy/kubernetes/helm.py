@@ -66,7 +66,10 @@ def helm_json(arguments: Sequence[str]) -> Any:
 
 
 def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
-    """Like `helm`, for slow commands; calls `look` every other second meanwhile."""
+    """Like `helm`, for slow commands; calls `look` every other second meanwhile.
+
+    An error that `look` raises interrupts helm, and is raised once helm has ended.
+    """
     process = subprocess.Popen(
         [_binary(), *arguments],
         stdout=subprocess.PIPE,
@@ -74,20 +77,24 @@ def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
         text=True,
         close_fds=False,  # --values <(…) is an open file of the shell
     )
+    try:
+        output = _watched(process, look)
+    except BaseException:
+        # Helm rolls an interrupted atomic release back, which takes time.
+        process.terminate()
+        process.communicate()
+        raise
+    if process.returncode != 0:
+        raise _failed(arguments, process.returncode, output)
+    return output
+
+
+def _watched(process: subprocess.Popen[str], look: Callable[[], None]) -> str:
     while True:
         try:
-            output, _ = process.communicate(timeout=_LOOK_EVERY_S)
+            return process.communicate(timeout=_LOOK_EVERY_S)[0]
         except subprocess.TimeoutExpired:
             look()
-            continue
-        except BaseException:
-            # Helm rolls an interrupted atomic release back, which takes time.
-            process.terminate()
-            process.wait()
-            raise
-        if process.returncode != 0:
-            raise _failed(arguments, process.returncode, output)
-        return output
 
 
 def _failed(arguments: Sequence[str], status: int, output: str) -> HoldfastError:

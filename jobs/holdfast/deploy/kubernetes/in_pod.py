@@ -34,12 +34,15 @@ __all__ = [
     "driver_status",
     "from_a_pod",
     "in_a_pod",
+    "not_pulled",
     "own_namespace",
     "pod_troubles",
 ]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PASSING = ("ContainerCreating", "PodInitializing")
+# The kubelet's words; see `pkg/kubelet/images` of Kubernetes.
+_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
 def in_a_pod() -> bool:
@@ -122,6 +125,16 @@ def pod_troubles(namespace: str, name: str) -> list[str]:
     return [trouble for pod in _pods(namespace, name) for trouble in _troubles(namespace, pod)]
 
 
+def not_pulled(namespace: str, name: str) -> dict[str, str]:
+    """Name and reason of each pod of the release whose image cannot be pulled, by its uid."""
+    return {
+        pod["metadata"]["uid"]: f"{pod['metadata']['name']}: {waiting.get('message', '')}".strip()
+        for pod in _pods(namespace, name)
+        for container in _containers(pod)
+        if (waiting := _waiting(container)).get("reason") in _NOT_PULLED
+    }
+
+
 def delete_claims(namespace: str, name: str) -> list[str]:
     """Deletes the release's volume claims; returns their names.
 
@@ -163,8 +176,8 @@ def _troubles(namespace: str, pod: dict[str, Any]) -> Iterator[str]:
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             yield f"{name} is not scheduled: {condition.get('message', '')}"
-    for container in status.get("containerStatuses", []):
-        waiting = container.get("state", {}).get("waiting", {})
+    for container in _containers(pod):
+        waiting = _waiting(container)
         ended = container.get("lastState", {}).get("terminated") or container["state"].get(
             "terminated"
         )
@@ -172,6 +185,17 @@ def _troubles(namespace: str, pod: dict[str, Any]) -> Iterator[str]:
             yield f"{name} waits: {waiting['reason']} {waiting.get('message', '')}".strip()
         if ended and ended.get("exitCode"):
             yield f"{name} ended with status {ended['exitCode']}: {_last_words(namespace, name)}"
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """The states of a pod's containers, those that come first included."""
+    status = pod.get("status", {})
+    return [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+
+
+def _waiting(container: dict[str, Any]) -> dict[str, str]:
+    waiting: dict[str, str] = container.get("state", {}).get("waiting", {})
+    return waiting
 
 
 def _last_words(namespace: str, pod: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,13 @@ import yaml
 
 from holdfast.deploy.deployment import Deployment, DeploymentState, driver_facts, fetch_status
 from holdfast.deploy.kubernetes.helm import find_chart, helm, helm_json, helm_watched
-from holdfast.deploy.kubernetes.in_pod import delete_claims, driver_status, in_a_pod, pod_troubles
+from holdfast.deploy.kubernetes.in_pod import (
+    delete_claims,
+    driver_status,
+    in_a_pod,
+    not_pulled,
+    pod_troubles,
+)
 from holdfast.errors import HoldfastError, Refused
 
 __all__ = ["KubernetesDeployment", "all_releases", "last_good"]
@@ -20,6 +27,7 @@ __all__ = ["KubernetesDeployment", "all_releases", "last_good"]
 TARGET = "kubernetes"
 _PORT = 8090
 _ENDED = ("failed", "uninstalled")
+_PULL_S = 15.0  # in which the kubelet tries twice
 
 _Tell = Callable[[str], None]
 
@@ -131,9 +139,11 @@ class KubernetesDeployment:
     def _change(self, arguments: list[str], timeout_s: float, tell: _Tell) -> None:
         """Runs helm and watches the pods, since helm deletes the evidence after a failure."""
         troubles: list[str] = []
+        pulls = _Pulls(self._namespace, self._name)
 
         def look() -> None:
             nonlocal troubles
+            pulls.look()
             troubles = pod_troubles(self._namespace, self._name) or troubles
             told = driver_facts(self._driver())
             tell(f"{self._name}: {'; '.join(troubles) or told['reason'] or 'ready'}")
@@ -141,6 +151,8 @@ class KubernetesDeployment:
         full = [*arguments, "--namespace", self._namespace, "--wait", "--timeout"]
         try:
             tell(helm_watched([*full, f"{timeout_s:.0f}s"], look).strip())
+        except _NotPulled:
+            raise
         except HoldfastError as error:
             if not troubles:
                 raise
@@ -162,3 +174,34 @@ class KubernetesDeployment:
                 f"There is no release {self._name} in the namespace {self._namespace}.",
                 action="`helm list --all` shows what there is; --namespace names another",
             )
+
+
+class _NotPulled(HoldfastError):
+    """The image of a new pod cannot be pulled."""
+
+
+class _Pulls:
+    """Notices images that cannot be pulled by pods that a change has made."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        """Pods that cannot pull theirs already do not count: the change may mend them."""
+        self._namespace, self._name = namespace, name
+        self._before = frozenset(not_pulled(namespace, name))
+        self._since: dict[str, float] = {}
+
+    def look(self) -> None:
+        """Looks at the pods.
+
+        Raises:
+            _NotPulled: one could not pull its image for some time.
+        """
+        now = time.monotonic()
+        found = not_pulled(self._namespace, self._name)
+        for uid in found.keys() - self._before:
+            if now - self._since.setdefault(uid, now) >= _PULL_S:
+                raise _NotPulled(
+                    f"An image cannot be pulled. {found[uid]}",
+                    cause="its name is wrong, its registry does not answer, or wants credentials",
+                    action="see --image; image.pullSecrets names the registry's Secret; in a kind "
+                    "cluster, `kind load docker-image` first",
+                )
