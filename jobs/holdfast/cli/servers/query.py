@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.types.freshness import heard_ms, silent_s
+
 if TYPE_CHECKING:
     from holdfast.client import Partition, Result, Row
 
 __all__ = ["command"]
-
-_SILENT_S = 15.0  # servers ask Kafka every two seconds
 
 
 @click.command("query")
@@ -102,8 +101,10 @@ def _show_table(result: Result) -> None:
 def _told_lag(partitions: Collection[Partition]) -> str:
     """How far the answer lags behind the table, as far as the servers know."""
     behind = f"{sum(p.lag for p in partitions):,} changes behind"
-    seen_ms = min((p.checked_ms for p in partitions if p.checked_ms), default=None)
-    silent_s = 0.0 if seen_ms is None else time.time() - seen_ms / 1000
-    if silent_s < _SILENT_S:
+    silent = silent_s(heard_ms(p.checked_ms for p in partitions))
+    if not silent:
         return behind
-    return f"{behind} {silent_s:,.0f} s ago: the servers have heard nothing from Kafka since"
+    return (
+        f"how far behind is unknown: the servers have heard nothing from Kafka for {silent:,.0f} s "
+        f"({behind} then)"
+    )
