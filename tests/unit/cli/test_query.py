@@ -62,3 +62,14 @@ def test_tokens_go_into_the_file_that_servers_read(
     assert path.read_text() == "[[client]\n"
     assert main(["token", "alone"]) == 0
     assert "[[client]]" in capfd.readouterr().err
+
+
+def test_a_push_query_says_that_it_waits(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with served(tmp_path) as server:
+        ask = ["query", "--server", server.url, "SELECT MANY 2 EMIT CHANGES"]
+        assert main(ask) == 0
+        told = capfd.readouterr().err
+        assert "Waiting for changes; Ctrl-C ends it." in told
+        assert "--set auto.offset.reset=earliest shows them" in told
+        assert main([*ask, "--set", "auto.offset.reset=earliest"]) == 0
+        assert "auto.offset.reset" not in capfd.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.client import Partition, Result, Row
 
 __all__ = ["command"]
+
+_RESET = "auto.offset.reset"
 
 
 @click.command("query")
@@ -61,6 +63,7 @@ def command(
     given = dict(_pair(text) for text in properties)
     with Client(servers, token=token, verify=verify, retry_s=5.0) as client:
         if "EMIT" in sql.upper().split():
+            _tell_waiting(given)
             _show_lines(client.changes(sql, properties=given))
         elif as_json:
             _show_lines(client.query(sql, properties=given))
@@ -73,6 +76,14 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise click.UsageError(f"--set {text} is not NAME=VALUE.")
     return name.strip(), value.strip()
+
+
+def _tell_waiting(properties: Mapping[str, str]) -> None:
+    """Say why nothing may be shown for a while."""
+    told = "Waiting for changes; Ctrl-C ends it."
+    if properties.get(_RESET) != "earliest":
+        told += f" Rows that are there already are left out: --set {_RESET}=earliest shows them."
+    click.echo(told, err=True)
 
 
 def _show_lines(rows: Iterable[Row]) -> None:
