@@ -59,7 +59,7 @@ class StoredLetter:
 
     @property
     def digest(self) -> str:
-        """Tells this record from others, wherever it is written again."""
+        """A hash that tells this record from others, wherever it is written again."""
         found = hashlib.sha256()
         for part in (self.topic.encode(), self.key, self.value, str(self.timestamp_ms).encode()):
             found.update(b"\0" if part is None else b"\1%d:" % len(part) + part)
@@ -68,7 +68,7 @@ class StoredLetter:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a replay does with letters: each distinct record is in one of the lists.
+    """The outcome of a replay for each letter: each distinct record is in one of the lists.
 
     Attributes:
         due: to be written.
@@ -99,7 +99,7 @@ class Letters:
         self._admin = Admin(client)
 
     def all(self) -> list[StoredLetter]:
-        """Every letter of the job that the topic still has, the oldest first; none without topic.
+        """Read every letter of the job that the topic still has, the oldest first.
 
         Raises:
             KafkaUnavailable, Refused: the topic cannot be read.
@@ -111,7 +111,7 @@ class Letters:
         return sorted(mine, key=lambda letter: (letter.written_ms, letter.origin))
 
     def choose(self, letters: Sequence[StoredLetter]) -> Choice:
-        """What a replay of these letters would do now."""
+        """Decide what a replay of these letters would do now."""
         done = self._done()
         digests = set(done.values())
         kinds: dict[str, dict[str, StoredLetter]] = {n: {} for n in ("due", "done", "again", "cut")}
