@@ -123,7 +123,7 @@ class Calls:
 
 
 def _which(hint: str) -> str:
-    """What to do about an unknown function."""
+    """The advice about an unknown function."""
     own = (
         "`holdfast functions` lists them; a function of yours is read with --set functions=FILE.py"
     )
