@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from holdfast.cli.main import main
 from holdfast.local.broker import LocalKafka
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,6 +53,21 @@ def test_a_short_demo_kills_twice_and_is_valid(tmp_path: Path) -> None:
     assert output.count("work went on after") == 3  # twice as it happens, once in the table
     assert "changelog records replayed" in output or "records replayed" in output
     assert "nothing is left running" in output
+    assert left_running(home) == []
+
+
+def test_keep_leaves_all_of_it_running_and_says_how_to_end_it(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    process = demo(home, "--limit", "12000", "--rate", "1000", "--keep")
+    output, _ = process.communicate()
+    try:
+        assert process.returncode == 0, output
+        (console,) = re.findall(r"the console: (http\S+)/console/", output)[-1:]
+        assert httpx.get(f"{console}/healthcheck", trust_env=False).json()["isHealthy"]
+        assert LocalKafka(home).status() is not None
+    finally:
+        for line in (["undeploy", "demo"], ["kafka", "stop"]):
+            assert main([*line, "--home", str(home)]) == 0
     assert left_running(home) == []
 
 

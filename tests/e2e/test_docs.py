@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.table import markdown
+from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import free_port
 from tests.support.doc_commands import SCENES, make_workspace
 
@@ -26,6 +27,9 @@ _PORT = ":8088"
 _HOLDFAST = """#!/bin/bash
 if [[ "${1-} ${2-}" == "kafka start" ]]; then set -- "$@" --port 0; fi
 exec '%s' -m holdfast.cli.main "$@"
+"""
+_PYTHON = """#!/bin/bash
+exec '%s' "$@"
 """
 
 
@@ -79,10 +83,11 @@ def _one(told: dict[str, str], words: str) -> str:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A folder in which the quick start has been followed and `movies` is deployed."""
     folder = make_workspace(tmp_path_factory.mktemp("reader"))
-    tool = folder / "bin" / "holdfast"
-    tool.parent.mkdir()
-    tool.write_text(_HOLDFAST % sys.executable, encoding="utf-8")
-    tool.chmod(0o755)
+    (folder / "bin").mkdir()
+    for name, text in (("holdfast", _HOLDFAST), ("python", _PYTHON)):
+        tool = folder / "bin" / name
+        tool.write_text(text % sys.executable, encoding="utf-8")
+        tool.chmod(0o755)
     made = Place(folder, free_port())
     try:
         told = play(made, "quick start") | play(made, "deploy")
@@ -115,6 +120,32 @@ def test_serving(place: Place) -> None:
     assert len(json.loads(_one(told, "curl"))["rows"]) > 1
     assert _one(told, "EMIT CHANGES").count('"TITLE"') == 3
     assert "MOVIE_*" in (place.folder / "tokens.toml").read_text(encoding="utf-8")
+
+
+def test_your_own_data(place: Place) -> None:
+    """The page from its first line to its last, with the broker's port in place of its 9092."""
+    kafka = LocalKafka(place.folder / ".holdfast").status()
+    assert kafka is not None
+    producer = place.folder / "producer.py"
+    text = producer.read_text(encoding="utf-8")
+    producer.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), encoding="utf-8")
+    commands = list(SCENES["your own data"])
+    serve = next(command for command in commands if command.startswith("holdfast serve"))
+    before, after = commands[: commands.index(serve)], commands[commands.index(serve) + 1 :]
+    told = {command: place.run(command) for command in before}
+    with _serving(place, serve):
+        told |= {command: place.run(command) for command in after}
+    assert "4 partitions" in _one(told, "kafka topic")
+    assert "cellar" in _one(told, "inspect")
+    assert "attic" in _one(told, "WHERE room")
+    assert _one(told, "EMIT CHANGES").count('"WARMEST"') == 2
+    assert "no JSON at all" in told["holdfast dead-letters rooms"]
+    assert "1 records were written" in _one(told, "--replay")
+    refused = place.folder / "rooms-3.sql"
+    changed = (place.folder / "rooms.sql").read_text(encoding="utf-8")
+    refused.write_text(changed.replace("MAX(", "MIN(celsius) AS coldest, MAX("), encoding="utf-8")
+    told_why = place.run("holdfast check rooms-3.sql --set application.id=rooms", status=2)
+    assert "MIN(CELSIUS) is new" in told_why
 
 
 @contextmanager

@@ -155,6 +155,7 @@ _TRIED: dict[str, list[list[str]]] = {
     "demo": [], "kafka": [], "test": [], "query": [], "token": [], "version": [],  # take none
     "status": [], "smoke": [], "rollback": [], "undeploy": [], "stores": [], "functions": [],
     "produce": [["produce", "movies", "--config", "{config}", "--limit", "1"]],
+    "dead-letters": [["dead-letters", "x", "--config", "{config}"]],
     "acls": [["acls", "{sql}", "--config", "{config}"]],
     "explain": [["explain", "{sql}", "--config", "{config}"]],
     "sql": [["sql", "{sql}", "--config", "{config}", "-e", "SHOW PROPERTIES; SHOW ALL TOPICS;"]],

@@ -92,6 +92,25 @@ SCENES: dict[str, tuple[str, ...]] = {
         "holdfast stores",
         "holdfast sinks",
     ),
+    "your own data": (
+        "holdfast kafka topic readings 4",
+        "python producer.py",
+        "holdfast explain rooms.sql",
+        "holdfast check rooms.sql",
+        "holdfast deploy rooms rooms.sql",
+        "holdfast status rooms",
+        "holdfast inspect ROOMS rooms.sql",
+        "holdfast serve rooms.sql",
+        "holdfast query \"SELECT * FROM rooms WHERE room = 'attic';\"",
+        (
+            'holdfast query "SELECT room, warmest FROM rooms EMIT CHANGES LIMIT 2;" '
+            "--set auto.offset.reset=earliest"
+        ),
+        "holdfast dead-letters rooms",
+        "holdfast dead-letters rooms --replay",
+        "holdfast deploy rooms rooms-2.sql",
+        "holdfast undeploy rooms",
+    ),
     "the end": (
         "holdfast undeploy movies",
         "holdfast kafka stop",

@@ -33,7 +33,7 @@ from tests.support.doc_commands import (
 
 README = ROOT / "README.md"
 LINES_OF_README = 200
-OTHER_TOOLS = frozenset({"source", "curl", "helm", "kubectl", ".ci/airflow"})
+OTHER_TOOLS = frozenset({"source", "curl", "python", "helm", "kubectl", ".ci/airflow"})
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=\S*")

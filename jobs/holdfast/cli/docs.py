@@ -10,6 +10,7 @@ import holdfast
 __all__ = ["PAGES", "SOURCE", "folder"]
 
 PAGES = {
+    "your-own-data.md": "from your own topic to a table, a query, and its dead letters",
     "sql.md": "statements, your own functions, differences from ksqlDB, sessions, pause and resume",
     "statement-tests.md": "`holdfast test`: input records and expected results, ksqlDB's own cases",
     "serving.md": "query servers: pull and push queries, freshness, tokens, the console",

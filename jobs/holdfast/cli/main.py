@@ -47,6 +47,7 @@ _COMMANDS = {
     "rescale": "holdfast.cli.deployed.rescale",
     "check": "holdfast.cli.statements.check",
     "topics": "holdfast.cli.statements.topics",
+    "dead-letters": "holdfast.cli.look.dead_letters",
     "sinks": "holdfast.cli.look.sinks",
     "acls": "holdfast.cli.cluster.acls",
     "deploy": "holdfast.cli.deployed.deploy",

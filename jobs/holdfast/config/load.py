@@ -18,13 +18,13 @@ from holdfast.config.properties import (
     KAFKA_RESERVED,
     KSQL_PREFIX,
     PROPERTIES,
-    nearest,
 )
 from holdfast.config.secrets import FILE, from_file, is_secret, names_file, redacted
 from holdfast.config.settings import Settings
 from holdfast.config.sql_properties import refused_in_sql
 from holdfast.config.statement_properties import LIMIT
 from holdfast.errors import InvalidConfig
+from holdfast.types.words import nearest
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -184,7 +184,7 @@ def _take(collected: _Collected, source: Origin, key: str, value: object) -> Non
     if LIMIT.fullmatch(key):
         return
     if prop is None:
-        guess = nearest(key)
+        guess = nearest(key, PROPERTIES)
         hint = f"did you mean {guess}?" if guess else "`holdfast config` lists what there is"
         collected.problems.append(f"{key} ({origin}): no such property; {hint}")
         return

@@ -6,9 +6,6 @@ in `holdfast.config.settings`; they are written nowhere else.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-
 from holdfast.config import values
 from holdfast.config.property import Property
 from holdfast.config.serve_properties import SERVE_PROPERTIES
@@ -21,7 +18,6 @@ __all__ = [
     "KSQL_PREFIX",
     "PROPERTIES",
     "default_text",
-    "nearest",
 ]
 
 KAFKA_PREFIX = "kafka."
@@ -412,9 +408,3 @@ def default_text(prop: Property) -> str:
     if isinstance(value, tuple):
         return ",".join(value) or "none"
     return str(value)
-
-
-def nearest(unknown: str, known: Iterable[str] = PROPERTIES) -> str | None:
-    """The known property that a mistyped one most likely means."""
-    found = difflib.get_close_matches(unknown.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None

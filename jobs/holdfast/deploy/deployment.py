@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import orjson
 
 from holdfast.errors import HoldfastError, Refused, told_parts
+from holdfast.types.left_out import LeftOut
 from holdfast.types.status import JobState, JobStatus
 
 __all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
@@ -42,6 +43,7 @@ class Deployment:
         lag: source offsets not yet committed, None when unknown.
         reason: why it is not ready.
         warnings: the tables that leave out too much of their input, with the amounts.
+        left_out: by table: the counts of its input and of records that are in no result.
         details: fields that only this target knows.
     """
 
@@ -55,6 +57,7 @@ class Deployment:
     metrics_url: str = ""
     reason: str = ""
     warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -73,8 +76,11 @@ class Deployment:
         return f"{told}; query servers: {', '.join(map(_server_line, servers))}"
 
     def as_text(self) -> str:
-        """The line, and its warnings under it."""
-        return "\n".join([self.as_line(), *(f"  warning: {text}" for text in self.warnings)])
+        """The line, and under it its warnings and the records that are in no result."""
+        told = [f"warning: {text}" for text in self.warnings]
+        counts = ((name, out.beside(self.warnings)) for name, out in self.left_out.items())
+        told += [f"not in {name}: {text}" for name, text in counts if text]
+        return "\n  ".join([self.as_line(), *told])
 
 
 def _server_line(server: Mapping[str, Any]) -> str:
@@ -106,13 +112,16 @@ def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
         "caught_up": bool(told.get("caught_up")),
         "lag": told.get("lag"),
         "reason": str(told.get("reason", "")),
-        "warnings": _warnings(told),
+        **_left_out(told),
     }
 
 
-def _warnings(told: Mapping[str, Any]) -> tuple[str, ...]:
+def _left_out(told: Mapping[str, Any]) -> dict[str, Any]:
     status = JobStatus.of(told)
-    return status.warnings() if status is not None else ()
+    if status is None:
+        return {}
+    counts = {query.sink: query.left_out for query in status.queries.values()}
+    return {"warnings": status.warnings(), "left_out": counts}
 
 
 def await_ready(

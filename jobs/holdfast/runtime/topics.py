@@ -17,6 +17,7 @@ from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
 from holdfast.types.topology import Query, Sink, Source
+from holdfast.types.words import nearest
 
 __all__ = [
     "QueryTopics",
@@ -173,10 +174,12 @@ def _source(admin: Admin, source: Source, made: Mapping[str, int]) -> TopicPlan:
     planned = made.get(source.topic, source.partitions)
     partitions = found.partitions if found is not None else planned
     if partitions is None:
+        near = nearest(source.topic, admin.names())
+        hint = f"did you mean {near}? Else " if near else ""
         raise TopicMissing(
             f"The topic {source.topic} of {source.name} does not exist.",
             cause="its producer has not run yet, or the name in KAFKA_TOPIC is wrong",
-            action=f"create the topic, or give PARTITIONS in CREATE {source.kind} "
+            action=f"{hint}create the topic, or give PARTITIONS in CREATE {source.kind} "
             f"{source.name} WITH (...) so that Holdfast creates it",
         )
     return TopicPlan(Role.SOURCE, source.topic, partitions, source.replicas or -1, existing=found)

@@ -13,6 +13,7 @@ from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.table_store import owner_of
 from holdfast.state.topics.source_progress import SourceProgress
+from holdfast.tasks.differences import changed, columns_differ, results_differ, state_differs
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Query
@@ -53,30 +54,21 @@ def rows_differ(facts: str, query: Query) -> list[str]:
         now["columns"][len(before["columns"]) :] = []
         now["results"] = before["results"]
     found = [
-        f"{what} {_told(before[part], now[part])}"
+        f"{what} {changed(before[part], now[part])}"
         for part, what in _PARTS.items()
         if before[part] != now[part]
     ]
+    for part, what in (("keys", "key"), ("columns", "output")):
+        told = columns_differ(before[part], now[part])
+        found += [f"the {what} columns differ: {told}"] if told else []
+    same = before["columns"] == now["columns"] and before["keys"] == now["keys"]
+    found += results_differ(before["results"], now["results"], query, same_columns=same)
     for old, new in zip(before["sources"], now["sources"], strict=False):
         found += _sources_differ(old, new)
     return found
 
 
-_PARTS = {
-    "sink": "the sink",
-    "keys": "the key columns",
-    "columns": "the output columns",
-    "results": "the SELECT list, WHERE or HAVING",
-    "windows": "GRACE PERIOD, RETENTION or EMIT",
-}
-
-
-def _told(before: Any, now: Any) -> str:
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        return f"were {json.dumps(before)}, are {json.dumps(now)}"
-    changed = [k for k in {**before, **now} if before.get(k) != now.get(k)]
-    parts = (f"{k} {json.dumps(before.get(k))}, now {json.dumps(now.get(k))}" for k in changed)
-    return f"changed ({'; '.join(parts)})"
+_PARTS = {"sink": "the sink", "windows": "GRACE PERIOD, RETENTION or EMIT"}
 
 
 def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
@@ -84,11 +76,11 @@ def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
     name = new["topic"]
     before, now = old.pop("columns"), new.pop("columns")
     if old != new:
-        yield f"the source {name} {_told(old, new)}"
+        yield f"the source {name} {changed(old, new)}"
     types = dict(now)
     moved = before != now[: len(before)] if Format.DELIMITED in new["formats"] else False
     if moved or any(types.get(column) != kind for column, kind in before):
-        yield f"the columns of the source {name} {_told(before, now)}"
+        yield f"the columns of the source {name} differ: {columns_differ(before, now)}"
 
 
 def _replaceable(query: Query) -> bool:
@@ -122,7 +114,7 @@ def check_marker(
     _check_place(marker, owner, query.sink.name)
     problems = []
     if not state_fits(marker.canonical, query):
-        problems.append(f"it was {marker.canonical}, it is now {query.canonical()}")
+        problems += state_differs(marker.canonical, query)
     if marker.state_partitions != state_partitions:
         problems.append(f"state.partitions was {marker.state_partitions}, is {state_partitions}")
     if marker.partitioner != PARTITIONER:
@@ -169,7 +161,7 @@ def check_saved(canonical: str, facts: str, topics: Mapping[str, str], query: Qu
     """
     problems = []
     if canonical and not state_fits(_renamed(canonical, topics), query):
-        problems.append(f"it was {canonical}, it is now {query.canonical()}")
+        problems += state_differs(_renamed(canonical, topics), query)
     if facts:
         before = json.loads(_renamed(facts, topics))
         # Two jobs cannot write one sink, so another topic is what is expected.

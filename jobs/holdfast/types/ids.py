@@ -16,7 +16,9 @@ __all__ = [
     "compaction_topic",
     "compaction_transactional_id",
     "consumer_group",
+    "dead_letter_replays_topic",
     "dead_letter_topic",
+    "dead_letter_transactional_id",
     "insertions_topic",
     "insertions_transactional_id",
     "is_changelog",
@@ -85,6 +87,16 @@ def compaction_transactional_id(application_id: str) -> str:
 def dead_letter_topic(application_id: str) -> str:
     """The topic for records that cannot be decoded, one per job."""
     return f"{application_id}-dead-letter"
+
+
+def dead_letter_replays_topic(application_id: str) -> str:
+    """The topic that records which dead letters were written to their source topics again."""
+    return f"{application_id}-dead-letter-replays"
+
+
+def dead_letter_transactional_id(application_id: str) -> str:
+    """The transactional id of `holdfast dead-letters --replay`."""
+    return f"{application_id}-dead-letter-replay"
 
 
 def insertions_topic(application_id: str) -> str:

@@ -1,8 +1,11 @@
-"""Formats numbers for people, in tables and sentences."""
+"""Formats numbers and names for people, in tables and sentences."""
 
 from __future__ import annotations
 
-__all__ = ["human_bytes", "human_seconds"]
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["human_bytes", "human_seconds", "listed", "nearest", "shortened"]
 
 
 def human_bytes(count: float) -> str:
@@ -21,3 +24,25 @@ def human_seconds(seconds: float) -> str:
         if seconds >= limit:
             return f"{seconds / limit:.1f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names separated by commas, the last one by "and"."""
+    found = list(names)
+    return " and ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, or its beginning and an ellipsis: at most `longest` characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that a misspelt one most likely means, whatever its case; None: none is near.
+
+    Args:
+        cutoff: how alike they must be, from 0 to 1.
+    """
+    by_folded = {k.upper(): k for k in sorted(known, reverse=True)}
+    near = difflib.get_close_matches(name.upper(), list(by_folded), n=1, cutoff=cutoff)
+    return by_folded[near[0]] if near else None

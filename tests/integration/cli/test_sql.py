@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_records_are_printed_by_their_formats(
 
     lines = sql(f"PRINT '{topic}' FROM BEGINNING LIMIT 2;").splitlines()
     assert lines[0] == (
-        'rowtime: 1970-01-01 00:00:07.000, key: 0x00000007, value: {"V":7}, partition: 0'
+        'rowtime: 1970-01-01T00:00:07.000Z, key: 0x00000007, value: {"V":7}, partition: 0'
     )
     assert len(lines) == 2
     declared = (
@@ -67,3 +68,48 @@ def test_records_are_printed_by_their_formats(
     )
     lines = sql(f"{declared} PRINT '{topic}' FROM BEGINNING INTERVAL 2 LIMIT 2;").splitlines()
     assert [line.split(", ")[1] for line in lines[1:]] == ["key: 7", "key: 9"]
+
+
+def test_headers_are_printed(
+    sql: Callable[[str], str], client: dict[str, str], kafka_topic_name: Name
+) -> None:
+    topic = kafka_topic_name("headed")
+    Admin(client).ensure_topic(topic, 1)
+    producer = Producer(client)
+    producer.send(topic, None, b"{}", 7, headers={"who": b"me", "raw": b"\xff", "none": None})
+    producer.flush()
+    producer.close()
+    (line,) = sql(f"PRINT '{topic}' FROM BEGINNING LIMIT 1;").splitlines()
+    assert line.endswith("partition: 0, headers: who=me, raw=0xff, none=<null>")
+
+
+def test_a_select_starts_a_query_server_for_the_session(
+    client: dict[str, str],
+    kafka_topic_name: Name,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    topic = kafka_topic_name("asked")
+    Admin(client).ensure_topic(topic, 1)
+    producer = Producer(client)
+    for n in range(3):
+        producer.send(topic, b"k%d" % n, b'{"V":%d}' % (1_000_000 * n), 7)
+    producer.flush()
+    producer.close()
+    columns = f"k STRING PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON'"
+    text = (
+        f"CREATE TABLE asked_{topic.replace('-', '_')} ({columns});"
+        f"SELECT k, v, ROWTIME FROM asked_{topic.replace('-', '_')} ORDER BY v DESC LIMIT 2;"
+    )
+    servers = f"bootstrap.servers={client['bootstrap.servers']}"
+    options = ["--set", servers, "--set", "application.id=asked", "--home", str(tmp_path)]
+    assert main(["sql", "-e", text, *options]) == 0
+    shown = capfd.readouterr()
+    rows = [line.split() for line in shown.out.splitlines() if line.startswith(" k")]
+    assert rows == [
+        ["k2", "2000000", "1970-01-01T00:00:00.007Z"],
+        ["k1", "1000000", "1970-01-01T00:00:00.007Z"],
+    ]
+    assert "Starting a query server" in shown.err
+    assert "2 rows, 0 changes behind" in shown.err
+    assert list((tmp_path / "sql").iterdir()) == [], "the server has ended"

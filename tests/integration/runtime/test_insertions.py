@@ -78,6 +78,12 @@ def test_a_topic_that_is_not_there_is_named(shelf: Shelf) -> None:
         shelf.write(ONE, more="")
 
 
+def test_a_misspelt_topic_is_told_its_nearest_name(shelf: Shelf) -> None:
+    shelf.write(ONE)
+    with pytest.raises(TopicMissing, match=f"did you mean {shelf.topic}"):
+        Admin(shelf.settings.client()).bounds(shelf.topic[:-1])
+
+
 THREE = """INSERT INTO books (title, pages) VALUES (
     UCASE(CONCAT('moby', ' ', 'dick')), LEN('four') + CAST('631' AS BIGINT));"""
 FAILING = "INSERT INTO books (title, pages) VALUES ('Dracula', CAST('many' AS BIGINT));"

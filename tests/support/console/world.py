@@ -152,6 +152,7 @@ class World:
     listeners: list[tuple[str, int, asyncio.Queue[Change]]] = field(default_factory=list)
     other: MemberState = MemberState.READY
     other_behind: int = 0
+    checked_ms: int = 0
     asked: list[Ask] = field(default_factory=list)
     version = 1
     me = "0"
@@ -195,7 +196,15 @@ class World:
         rows, end = len(self.stores.get(place, {})), self.ends.get(place, 0)
         position = max(0, end - behind)
         return PartitionState(
-            partition, position, end, None, behind > 0, "0", rows, rows * 120 + 4096, 0
+            partition,
+            position,
+            end,
+            None,
+            behind > 0,
+            "0",
+            rows,
+            rows * 120 + 4096,
+            self.checked_ms,
         )
 
     # -- Cluster -----------------------------------------------------------------------------

@@ -77,7 +77,7 @@ ROWS = TableRows(
 def test_a_table_shows_rows_windows_and_how_many_more() -> None:
     text = shown(JobView("app", status(), True, (view(ROWS),)))
     assert "Aliens" in text
-    assert "1970-01-01 01:00:00" in text
+    assert "1970-01-01T01:00:00Z" in text
     assert "59.5" in text
     assert "null" in text
     assert "3 more rows" in text

@@ -125,10 +125,13 @@ def test_just_one_of_file_and_text_is_taken(capsys: pytest.CaptureFixture[str]) 
         assert "Give either SQL_FILE or --sql TEXT." in capsys.readouterr().err
 
 
-def test_statements_without_a_file_need_a_name() -> None:
-    sql = Sql(given=_TABLE.format(call="SUM(v)"))
-    with pytest.raises(InvalidConfig, match="no file name to call the job by"):
-        load_job(sql, None, [], None)
+def test_statements_without_a_file_are_named_after_the_first_table_that_they_make() -> None:
+    table = _TABLE.format(call="SUM(v)")
+    sql = Sql(given=f"{table} CREATE TABLE other AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;")
+    assert load_job(sql, None, [], None).settings.application_id == "t"
+    source = table[: table.index("CREATE TABLE")]
+    with pytest.raises(InvalidConfig, match="make no table or stream to call the job by"):
+        load_job(Sql(given=source), None, [], None)
     assert load_job(sql, None, [], None, name="n").settings.application_id == "n"
     assert load_job(sql, None, ["application.id=o"], None).settings.application_id == "o"
 

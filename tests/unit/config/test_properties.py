@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.config.properties import PROPERTIES, default_text, nearest
+from holdfast.config.properties import PROPERTIES, default_text
 from holdfast.config.settings import Settings
 from holdfast.config.table import markdown, rows
+from holdfast.types.words import nearest
 
 _DEFAULTS = Settings(application_id="")
 
@@ -53,7 +54,7 @@ def test_the_default_is_a_value_the_property_takes(name: str) -> None:
     ],
 )
 def test_the_nearest_name(typed: str, meant: str | None) -> None:
-    assert nearest(typed) == meant
+    assert nearest(typed, PROPERTIES) == meant
 
 
 def test_the_table_has_a_row_per_property_and_fits_markdown() -> None:

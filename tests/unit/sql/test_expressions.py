@@ -145,7 +145,7 @@ INVALID = [
     ("UCASE()", "Function 'ucase' does not accept parameters ()", 0),
     (
         "UCASES(v)",
-        "Can't find any functions with the name 'UCASES'\nWhat to do: did you mean UCASE?",
+        "did you mean UCASE?\n`holdfast functions` lists them; a function of yours is read with",
         0,
     ),
     ("SUMM(i)", "did you mean SUM?", 0),

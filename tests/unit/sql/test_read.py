@@ -42,12 +42,12 @@ def bounds(where: str, source: Source = TABLE) -> tuple[list[dict[str, Any]], bo
 
 def test_a_select_stands_where_a_server_is_asked() -> None:
     text = "SHOW TABLES; SELECT * FROM t EMIT CHANGES LIMIT 3;"
-    shown, asked = parse(Script(text), place=Place.SERVER)
+    shown, asked = parse(Script(text), place=Place.SESSION)
     assert isinstance(shown, Show)
     assert isinstance(asked, SelectQuery)
     assert asked.select.changes
     assert (asked.limit, asked.text) == (3, "SELECT * FROM t EMIT CHANGES LIMIT 3")
-    for place in (Place.FILE, Place.SESSION, Place.TEST):
+    for place in (Place.FILE, Place.TEST):
         with pytest.raises(Unsupported, match="a query server answers them"):
             parse(Script("SELECT * FROM t;"), place=place)
 

@@ -60,7 +60,7 @@ def test_state_fits(before: str, after: str, fits: bool, when_replaced: bool) ->
         ({"state_partition": 2}, "app/{id}/3 holds a commit marker of app/{id}/2"),
         ({"state_partitions": 4}, "state.partitions was 4, is 8"),
         ({"partitioner": "other"}, "the partitioner was other"),
-        ({"canonical": "other"}, "it was other, it is now"),
+        ({"canonical": "other"}, "it was other, it is another statement now"),
     ],
 )
 def test_a_marker_is_compared_with_where_it_was_found(
@@ -125,7 +125,7 @@ def test_when_results_are_told_stays(
     ("before", "after", "told", "when_replaced"),
     [
         ("k, SUM(v) tickets_sold FROM a GROUP BY k", "k, SUM(v) sold FROM a GROUP BY k",
-         "TICKETS_SOLD.*SOLD", False),
+         "SOLD is new; TICKETS_SOLD is gone", False),
         ("k, SUM(v) s FROM a GROUP BY k", "k AS kk, SUM(v) s FROM a GROUP BY k", "KK", False),
         ("k, SUM(v) s FROM a GROUP BY k", "k, SUM(v) + 1 s FROM a GROUP BY k", "SELECT list", True),
         ("k, SUM(v) s FROM a GROUP BY k", "k, SUM(v) s FROM a GROUP BY k HAVING SUM(v) > 1",
@@ -136,7 +136,7 @@ def test_when_results_are_told_stays(
         ("t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k",
          "t.k, t.v, u.v AS x FROM t JOIN u ON t.k = u.k", "X", False),
         ("t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k",
-         "t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k WHERE t.v > 1", "where", False),
+         "t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k WHERE t.v > 1", "WHERE", False),
     ],
 )  # fmt: skip
 def test_rows_of_two_meanings_are_not_mixed(
@@ -214,3 +214,44 @@ def test_a_query_without_state_keeps_to_what_it_wrote(
         check_progress(done, made(after, "CREATE OR REPLACE"))
     with pytest.raises(IncompatibleStatement, match="it read b, it reads a now"):
         check_progress(SourceProgress("b", 0, 9), made(after))
+
+
+MOVIES = "k, COUNT(v) n FROM a"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (f"{MOVIES} GROUP BY k", "k, COUNT(v) n, SUM(v + 1) s FROM a GROUP BY k",
+         "SUM(V + 1) is new; the output columns differ: S is new"),
+        ("k, COUNT(v) n, MAX(v) m, MIN(v) o FROM a GROUP BY k", f"{MOVIES} GROUP BY k",
+         "MAX(V) and MIN(V) are gone; the output columns differ: M and O are gone"),
+        ("k, TOPK(v, 2) n FROM a GROUP BY k", "k, TOPK(v, 3) n FROM a GROUP BY k",
+         "TOPK(V, 3) is new; TOPK(V, 2) is gone"),
+        (f"{MOVIES} GROUP BY k", f"{MOVIES} WHERE v > 1 GROUP BY k", "WHERE was none, is V > 1"),
+        (f"{MOVIES} WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY k",
+         f"{MOVIES} WINDOW HOPPING (SIZE 90 SECONDS, ADVANCE BY 1 SECOND) GROUP BY k",
+         "WINDOW was TUMBLING (1 minute), is HOPPING (90 seconds, ADVANCE BY 1 second); "),
+        ("k, SUM(v) n FROM a GROUP BY k", "k, SUM(v) + 1 n FROM a GROUP BY k",
+         "N in the SELECT list was SUM(V), is CAST((SUM(V) + 1) AS INTEGER)"),
+        (f"{MOVIES} GROUP BY k", f"{MOVIES} GROUP BY k HAVING COUNT(v) > 1",
+         "HAVING was none, is "),
+        ("k, CAST(SUM(v) AS BIGINT) n FROM a GROUP BY k", "k, SUM(v) n FROM a GROUP BY k",
+         "the output columns differ: N was BIGINT, is INTEGER"),
+    ],
+)  # fmt: skip
+def test_a_difference_is_told_in_words(before: str, after: str, told: str) -> None:
+    found = refusal(query(before), query(after))
+    fact = found.splitlines()[0]
+    assert told in fact
+    assert not set(fact.partition("; the sink changed")[0]) & set('{}"`[]')
+    assert len(fact) < 300
+
+
+def test_another_source_is_told_by_name_and_topic() -> None:
+    found = refusal(query(f"{MOVIES} GROUP BY k"), declared("k INT KEY, v INT"))
+    assert found == ""
+    other = "CREATE STREAM b (k INT KEY, v INT) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON');"
+    after = compile_text(f"{other} CREATE TABLE o AS SELECT k, COUNT(v) n FROM b GROUP BY k;")
+    told = refusal(query(f"{MOVIES} GROUP BY k"), after.queries[-1])
+    assert "statement: it read A (topic a), it reads B (topic b); " in told

@@ -22,6 +22,7 @@ _FLAGS = {
 
 @click.command("acls")
 @click.argument("sql_file", required=False, type=click.Path(path_type=Path))
+@click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of SQL_FILE.")
 @click.option(
     "--part",
     type=click.Choice([part.value for part in Part]),
@@ -40,6 +41,7 @@ _FLAGS = {
 @job_options
 def command(
     sql_file: Path | None,
+    sql_text: str | None,
     part: str,
     principal: str,
     markdown: bool,
@@ -55,9 +57,10 @@ def command(
     if markdown:
         click.echo("\n".join(_table()))
         return
-    if sql_file is None:
-        raise click.UsageError("Give SQL_FILE, or --markdown for the list of all parts.")
-    job = load_job(Sql(sql_file), config, overrides, home)
+    if (sql_file is None) == (sql_text is None):
+        told = "Give either SQL_FILE or --sql TEXT, or --markdown for the list of all parts."
+        raise click.UsageError(told)
+    job = load_job(Sql(sql_file, sql_text or ""), config, overrides, home)
     settings = job.settings
     names = Names.of(job.topology, settings.application_id, settings.ingest.dead_letter_topic)
     for line in _lines(bindings(needs_of(Part(part)), names), principal):

@@ -20,6 +20,7 @@ __all__ = ["command"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DERIVED = ("state", "run", "spark")  # useless without their topics
+_PARTITIONS = 4
 _NOT_RUNNING = 3  # exit status of service managers' `status`
 
 
@@ -86,6 +87,30 @@ def status(ctx: click.Context, home: Path) -> None:
         click.echo("Kafka does not run.")
         ctx.exit(_NOT_RUNNING)
     click.echo(f"Kafka runs at {running.bootstrap_servers} (pid {running.pid}).")
+
+
+@command.command("topic")
+@_home_option
+@click.argument("name")
+@click.argument("partitions", type=click.IntRange(min=1), default=_PARTITIONS)
+def topic(home: Path, name: str, partitions: int) -> None:
+    """Create the topic NAME with so many PARTITIONS (4 by default); an existing one stays as it is.
+
+    `--set bootstrap.servers` is for other commands: this one is about the local Kafka.
+    """
+    from holdfast.transport.cluster.admin import Admin
+
+    running = LocalKafka(home).status()
+    if running is None:
+        raise Refused("Kafka does not run.", action=f"holdfast kafka start --home {home}")
+    admin = Admin({"bootstrap.servers": running.bootstrap_servers})
+    made = admin.create_topic(name, partitions)
+    if made is not None:
+        click.echo(f"Topic {name} was made, with {made.partitions} partitions.")
+        return
+    there = admin.describe(name)
+    count = f" and has {there.partitions} partitions" if there is not None else ""
+    click.echo(f"Topic {name} is there already{count}.")
 
 
 @command.command("reset")

@@ -32,9 +32,12 @@ __all__ = ["command"]
     metavar="CMD",
     help="Let Airflow's DAGs deploy the job: path of an `airflow` executable.",
 )
+@click.option(
+    "--keep", is_flag=True, help="Leave Kafka, the job and a query server with its console running."
+)
 @click.pass_context
 def command(
-    ctx: click.Context, home: Path, rate: int, limit: int | None, airflow: str | None
+    ctx: click.Context, home: Path, rate: int, limit: int | None, airflow: str | None, keep: bool
 ) -> None:
     """Run the main job on real input, kill it twice, and prove that its tables are exact.
 
@@ -46,8 +49,10 @@ def command(
     from holdfast.cli.demo.screen import Screen
     from holdfast.cli.demo.script import Demo, DemoOptions
 
+    if keep and airflow is not None:
+        raise click.UsageError("--keep and --airflow do not go together.")
     signal.signal(signal.SIGTERM, _interrupt)
-    good = Demo(DemoOptions(home, rate, limit, airflow), Screen()).play()
+    good = Demo(DemoOptions(home, rate, limit, airflow, keep), Screen()).play()
     ctx.exit(0 if good else 1)
 
 

@@ -36,6 +36,11 @@ class Deployed:
         record = self._record()
         return [] if record is None else [p for p in (record.pid, record.driver_pid) if p]
 
+    def servers(self) -> list[str]:
+        """The addresses of its query servers."""
+        told = self._deployment.status().details.get("servers", ())
+        return [str(server["url"]) for server in told]
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Context in which the supervisor does not restart the driver."""

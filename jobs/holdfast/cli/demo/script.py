@@ -60,12 +60,14 @@ class DemoOptions:
         rate: flights per second; low enough to last through both kills.
         limit: flights to stream, None for the whole year.
         airflow: an `airflow` executable whose DAGs deploy the job, None to do it by command.
+        keep: Kafka, the job and a query server with its console stay when all acts are over.
     """
 
     home: Path
     rate: int
     limit: int | None = None
     airflow: str | None = None
+    keep: bool = False
 
     @property
     def flights(self) -> int:
@@ -113,12 +115,32 @@ class Demo:
             self._look(job)
             self._compact()
             self._judge()
+            if self._options.keep:
+                self._keep()
+                return self._outcome.good
             self._screen.title("8. Everything is stopped")
             self._undeploy()
-        finally:
-            clean = self._clear()
+        except BaseException:
+            self._clear()
+            raise
+        clean = self._clear()
         self._report()
         return clean and self._outcome.good
+
+    def _keep(self) -> None:
+        """Leave Kafka, the job and its query server; say where they are and how to end them."""
+        self._children.stop()
+        screen, home = self._screen, list(self._home())
+        screen.title("8. Everything goes on")
+        self._command("status", APPLICATION_ID)
+        for url in self._deployed.servers():
+            screen.say(f"the console: [bold]{url}/console/[/bold]")
+            screen.command(["query", "--server", url, PULL])
+        screen.show(kills_table(self._outcome.kills))
+        screen.say("to end it:")
+        screen.command(["undeploy", APPLICATION_ID, *home])
+        screen.command(["kafka", "stop", *home])
+        self._verdict()
 
     def _prepare(self) -> None:
         """Stop processes that a killed demo left, and wipe its folder."""
@@ -185,6 +207,7 @@ class Demo:
             return
         properties = ["--set", f"max.offsets.per.trigger={limit}"]
         size = ["--executors", str(_EXECUTORS), "--timeout", f"{_START_S:.0f}"]
+        size += ["--servers", "1"] if self._options.keep else []
         self._command("deploy", APPLICATION_ID, str(self._sql), *properties, *size)
 
     def _serve(self) -> None:
@@ -344,8 +367,8 @@ class Demo:
         return not left
 
     def _report(self) -> None:
-        screen, outcome = self._screen, self._outcome
-        screen.show(kills_table(outcome.kills))
+        screen = self._screen
+        screen.show(kills_table(self._outcome.kills))
         screen.say(f"files: {self._files.home} (deploy/demo/driver.log, run/, state/, kafka/)")
         screen.say("to look further:")
         home = list(self._home())
@@ -354,8 +377,12 @@ class Demo:
         screen.command(["deploy", APPLICATION_ID, str(self._sql), *home])
         screen.command(["serve", str(self._sql), *home])
         screen.command(["kafka", "stop", *home])
-        word = "[green]exactly once: valid[/green]" if outcome.good else "[red]NOT PROVED[/red]"
-        screen.show(f"\n[bold]{word}[/bold]")
+        self._verdict()
+
+    def _verdict(self) -> None:
+        good = self._outcome.good
+        word = "[green]exactly once: valid[/green]" if good else "[red]NOT PROVED[/red]"
+        self._screen.show(f"\n[bold]{word}[/bold]")
 
 
 def _holdfast(arguments: Sequence[str]) -> list[str]:

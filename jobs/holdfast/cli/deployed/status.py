@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from holdfast.cli.deployed.targets import deployment_of, namespace_option, target_option
 from holdfast.cli.statements.options import home_option, json_option, load_settings
+from holdfast.errors import Refused
+from holdfast.types.words import nearest
+
+if TYPE_CHECKING:
+    from holdfast.deploy.deployment import Deployment
 
 __all__ = ["command"]
 
@@ -22,21 +30,46 @@ __all__ = ["command"]
 def command(name: str | None, target: str, home: str | None, namespace: str, as_json: bool) -> None:
     """Show the deployment NAME; without NAME all deployments of the target.
 
-    Exits with 0 in every state; see `ready`, `caught_up`, `reason` and `warnings` of --json.
+    Exits with 0 in every state of a deployment; see `ready`, `caught_up`, `reason`, `warnings` and
+    `left_out` of --json. A NAME that is not deployed is an error; with --json its `state` is
+    `absent`.
     """
     if name is not None:
         found = deployment_of(target, name, home, namespace).status()
+        if not as_json:
+            _refuse_absent(found, partial(_all, target, home, namespace))
         click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
         return
-    if target == "local":
-        from holdfast.deploy.local.target import all_deployments
-
-        several = all_deployments(Path(load_settings(None, (), home).home))
-    else:
-        from holdfast.deploy.kubernetes.target import all_releases
-
-        several = all_releases(namespace)
+    several = _all(target, home, namespace)
     if as_json:
         click.echo(orjson.dumps([one.as_json() for one in several]).decode())
     else:
         click.echo("\n".join(one.as_text() for one in several) or "Nothing is deployed.")
+
+
+def _all(target: str, home: str | None, namespace: str) -> Sequence[Deployment]:
+    """Every deployment of the target."""
+    if target == "local":
+        from holdfast.deploy.local.target import all_deployments
+
+        return all_deployments(Path(load_settings(None, (), home).home))
+    from holdfast.deploy.kubernetes.target import all_releases
+
+    return all_releases(namespace)
+
+
+def _refuse_absent(found: Deployment, others: Callable[[], Sequence[Deployment]]) -> None:
+    """Refuse to show a deployment that is not there; name what is."""
+    from holdfast.deploy.deployment import DeploymentState
+
+    if found.state is not DeploymentState.ABSENT:
+        return
+    names = [one.name for one in others()]
+    near = nearest(found.name, names)
+    known = f"deployed are: {', '.join(names)}" if names else "nothing is deployed there"
+    raise Refused(
+        f"There is no deployment {found.name} ({found.target}).",
+        cause=found.reason,
+        action=(f"did you mean {near}? " if near else "") + f"{known}; --home, --target and "
+        "--namespace say where to look",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
 from holdfast.types.topology import Query, WindowKind
+from holdfast.types.words import nearest
 
 __all__ = [
     "JobView",
@@ -111,9 +111,9 @@ def the_table(views: Sequence[TableView], wanted: str) -> TableView:
     exact = next((v for v in views if v.name == wanted), names.get(wanted.upper()))
     if exact is not None:
         return exact
-    near = difflib.get_close_matches(wanted.upper(), list(names), n=1, cutoff=0.5)
+    near = nearest(wanted, [v.name for v in views], cutoff=0.5)
     known = ", ".join(sorted(v.name for v in views)) or "none at all"
-    hint = f"did you mean {names[near[0]].name}? " if near else ""
+    hint = f"did you mean {near}? " if near else ""
     raise InvalidStatement(f"There is no table {wanted}.", action=f"{hint}Known are: {known}.")
 
 

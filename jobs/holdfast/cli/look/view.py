@@ -172,17 +172,13 @@ def rows_table(title: str, rows: TableRows) -> Table:
 def _key_cell(name: str, value: Any) -> str:
     if name == _WINDOW_START and isinstance(value, int):
         at = dt.datetime.fromtimestamp(value / 1000, dt.UTC)
-        return at.isoformat(sep=" ", timespec="auto").removesuffix("+00:00")
+        return at.isoformat(timespec="auto").replace("+00:00", "Z")
     return _cell(value)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "null"
-    if isinstance(value, float):
-        return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
     return str(value)
 
 

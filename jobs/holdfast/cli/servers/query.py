@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from holdfast.client import Partition, Result, Row
-
 __all__ = ["command"]
 
-_SILENT_S = 15.0  # servers ask Kafka every two seconds
+_SCAN = "ksql.query.pull.table.scan.enabled"
 
 
 @click.command("query")
@@ -52,21 +46,28 @@ def command(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run SQL, one SELECT; with EMIT CHANGES its rows are shown as they change, until Ctrl-C."""
+    """Run SQL, one SELECT; with EMIT CHANGES its rows are shown as they change, until Ctrl-C.
+
+    Without LIMIT the first 1,000 rows are shown; --json gives all of them.
+    """
     import ssl
 
+    from holdfast.cli.shell.results import show_lines, show_table, told_waiting
     from holdfast.client import Client
 
     token = token_file.read_text(encoding="utf-8").strip() if token_file else ""
     verify = ssl.create_default_context(cafile=ca) if ca else True
-    given = dict(_pair(text) for text in properties)
+    given = {_SCAN: "true"} | dict(_pair(text) for text in properties)
     with Client(servers, token=token, verify=verify, retry_s=5.0) as client:
         if "EMIT" in sql.upper().split():
-            _show_lines(client.changes(sql, properties=given))
+            click.echo(told_waiting(given), err=True)
+            with suppress(KeyboardInterrupt):
+                show_lines(client.changes(sql, properties=given))
         elif as_json:
-            _show_lines(client.query(sql, properties=given))
+            with suppress(KeyboardInterrupt):
+                show_lines(client.query(sql, properties=given))
         else:
-            _show_table(client.query(sql, properties=given))
+            show_table(client, sql, given)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -74,36 +75,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise click.UsageError(f"--set {text} is not NAME=VALUE.")
     return name.strip(), value.strip()
-
-
-def _show_lines(rows: Iterable[Row]) -> None:
-    import orjson
-
-    with suppress(KeyboardInterrupt):
-        for row in rows:
-            told = dict(row) | ({"gone": True} if row.gone else {})
-            click.echo(orjson.dumps(told, default=str))
-
-
-def _show_table(result: Result) -> None:
-    from rich.console import Console
-
-    from holdfast.cli.shell.show import grid
-
-    table = grid()
-    for name in result.columns:
-        table.add_column(name, overflow="fold")
-    for row in result:
-        table.add_row(*("NULL" if value is None else str(value) for value in row.in_order))
-    Console(markup=False, highlight=False).print(table)
-    click.echo(f"{len(result):,} rows, {_told_lag(result.partitions.values())}", err=True)
-
-
-def _told_lag(partitions: Collection[Partition]) -> str:
-    """How far the answer lags behind the table, as far as the servers know."""
-    behind = f"{sum(p.lag for p in partitions):,} changes behind"
-    seen_ms = min((p.checked_ms for p in partitions if p.checked_ms), default=None)
-    silent_s = 0.0 if seen_ms is None else time.time() - seen_ms / 1000
-    if silent_s < _SILENT_S:
-        return behind
-    return f"{behind} {silent_s:,.0f} s ago: the servers have heard nothing from Kafka since"

@@ -53,9 +53,8 @@ class _Options:
 
 
 @click.command("serve")
-@click.argument(
-    "scripts", nargs=-1, required=True, metavar="FILE.sql...", type=click.Path(path_type=Path)
-)
+@click.argument("scripts", nargs=-1, metavar="FILE.sql...", type=click.Path(path_type=Path))
+@click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of FILE.sql.")
 @job_options
 @click.option(
     "--listen",
@@ -135,6 +134,7 @@ class _Options:
 )
 def command(
     scripts: tuple[Path, ...],
+    sql_text: str | None,
     config: Path | None,
     overrides: tuple[str, ...],
     home: str | None,
@@ -147,7 +147,10 @@ def command(
     one job; its application.id is its --set, its SET, or its name.
     """
     given = _Options(**options)  # type: ignore[arg-type]  # click has checked them
-    jobs = [_script(path, config, overrides, home) for path in scripts]
+    if bool(scripts) == (sql_text is not None):
+        raise click.UsageError("Give either FILE.sql... or --sql TEXT.")
+    sources = [Sql(given=sql_text)] if sql_text is not None else [Sql(path) for path in scripts]
+    jobs = [_script(sql, config, overrides, home) for sql in sources]
     settings = _settings(jobs)
     listen = _listen(given, settings)
     listen.check()
@@ -157,16 +160,16 @@ def command(
 
 
 def _script(
-    path: Path, config: Path | None, overrides: tuple[str, ...], home: str | None
+    sql: Sql, config: Path | None, overrides: tuple[str, ...], home: str | None
 ) -> tuple[Script, Settings]:
     from holdfast.serve.follow.catalog import Script
     from holdfast.types.topology import Topology
 
     def load() -> tuple[Topology, Settings]:
-        job = load_job(path, config, overrides, home)
+        job = load_job(sql, config, overrides, home)
         return job.topology, job.settings
 
-    return Script(str(path), Sql(path).text, load), load()[1]
+    return Script(sql.name, sql.text, load), load()[1]
 
 
 def _settings(jobs: list[tuple[Script, Settings]]) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -125,15 +125,15 @@ class Broker:
         topic = statement.topic
         bounds = Admin(self._client, self._timeout_s).bounds(topic)
         at = {p: start if statement.from_beginning else end for p, (start, end) in bounds.items()}
-        readers = {p: PartitionReader(self._client, topic, p) for p in at}
+        readers = {p: PartitionReader(self._client, topic, p, headers=True) for p in at}
         try:
             while statement.limit != 0:
                 idle = True
                 for partition, reader in readers.items():
                     for chunk in self._new(reader, at[partition]):
                         at[partition], idle = chunk.position, False
-                        for record in _records(chunk):
-                            yield f"{show(record)}, partition: {partition}"
+                        for record, headers in zip(_records(chunk), chunk.headers, strict=True):
+                            yield f"{show(record)}, partition: {partition}{_headers(headers)}"
                 if idle:
                     time.sleep(_POLL_S)
         finally:
@@ -183,10 +183,15 @@ def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
                 window = spec.window
                 key += f" [{window.start}, {window.end})" if window is not None else ""
         at = datetime.fromtimestamp(record.timestamp / 1000, UTC)
-        when = at.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+        when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return f"rowtime: {when}, key: {key}, value: {value}"
 
     return show
+
+
+def _headers(headers: Sequence[tuple[str, bytes | None]]) -> str:
+    told = ", ".join(f"{name}={_guess(value)}" for name, value in headers)
+    return f", headers: {told}" if told else ""
 
 
 def _text(value: object) -> str:

@@ -1,8 +1,8 @@
 """A session: its script so far, the script's topology, and the execution of each statement.
 
-Nothing runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and the like are planned by the
+No job runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and the like are planned by the
 real planner and, if correct, kept: together they form a file for `holdfast run`. PAUSE, RESUME and
-TERMINATE go to jobs that run elsewhere.
+TERMINATE go to jobs that run elsewhere, SELECT to a query server.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 
 from holdfast.cli.deployed.orders import give_orders, job_of, state_now
 from holdfast.cli.deployed.steer import as_text
+from holdfast.cli.shell.answers import Answers, Served
 from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.show import Shown
 from holdfast.errors import InvalidStatement
@@ -38,6 +39,7 @@ from holdfast.sql.parse.statements import (
     InsertValues,
     Print,
     RunScript,
+    SelectQuery,
     Show,
     Statement,
     Steer,
@@ -70,7 +72,9 @@ class Session:
         broker: Broker,
         functions: Mapping[str, AggregateFunction],
         properties: Mapping[str, object],
+        served: Served | None = None,
     ) -> None:
+        """`served`: what SELECT is answered with; without it a session refuses SELECT."""
         self._console = console
         self._broker = broker
         self._functions = functions
@@ -79,6 +83,7 @@ class Session:
         self._job = None if job is None else str(job)
         self._state = _State()
         self._depth = 0
+        self._answers = None if served is None else Answers(served, lambda: self.script, self._of)
         self._handlers: dict[type, Callable[..., None]] = {
             Show: self._show,
             Describe: self._describe,
@@ -86,6 +91,7 @@ class Session:
             Print: self._print,
             RunScript: self._run_script,
             Steer: self._steer,
+            SelectQuery: self._select,
             AssertTopic: self._assert_topic,
             AssertSource: self._assert_source,
             **dict.fromkeys((AssertSchema, AssertValues, AssertTombstone), self._refuse),
@@ -122,6 +128,28 @@ class Session:
         self._keep(text)
         self._state.definitions = known
         self._tell(_done(statement))
+
+    def close(self) -> None:
+        """End the session's own query server, if there is one."""
+        if self._answers is not None:
+            self._answers.close()
+
+    def _select(self, statement: SelectQuery, text: str) -> None:
+        if self._answers is None:
+            raise Script(text).unsupported(statement.at, "no query server answers this session")
+        self._answers.select(statement, dict(self.topology.properties))
+
+    def _of(self) -> str:
+        """The application id of the job that runs the script's queries.
+
+        Raises:
+            Refused: no job does, or several do.
+        """
+        if self._job is not None:
+            return self._job
+        jobs, ids = self._broker.jobs(), {query.id for query in self.topology.queries}
+        running = {job: book for job, book in jobs.items() if ids & set(book.told)}
+        return job_of(running, None, None)[0]
 
     def _keep(self, text: str) -> None:
         self._state.topology = self._planned(text)

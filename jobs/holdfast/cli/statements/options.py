@@ -229,7 +229,8 @@ def load_job(
     """Read statements, their settings and their functions, and plan them.
 
     Args:
-        name: the default of `application.id`; without it the file's name.
+        name: the default of `application.id`; without it the file's name, or the name of the first
+            table or stream that the statements of --sql make.
 
     Raises:
         InvalidStatement: the file cannot be read or its SQL is wrong.
@@ -241,13 +242,13 @@ def load_job(
 
     sql = sql if isinstance(sql, Sql) else Sql(sql)
     text = sql.text()
-    default = name or (application_id_of(sql.file) if sql.file is not None else "")
+    default = name or (application_id_of(sql.file) if sql.file is not None else _first(text))
     statements = Origin(f"SET in {sql.name}", _set_properties(text), of_statements=True)
     settings = load_settings(config, overrides, home, application_id=default, statements=statements)
     if not settings.application_id:
         raise InvalidConfig(
-            "Statements given with --sql have no file name to call the job by.",
-            action="add --set application.id=NAME, the name that the job has or should have",
+            "Statements given with --sql make no table or stream to call the job by.",
+            action="add CREATE TABLE … AS SELECT, or --set application.id=NAME",
         )
     functions = load_functions(settings.functions)
     topology = compile_text(text, extra_aggregates=functions)
@@ -267,6 +268,16 @@ def _set_properties(text: str) -> dict[str, object]:
         elif isinstance(statement, UnsetProperty):
             found.pop(statement.key, None)
     return found
+
+
+def _first(text: str) -> str:
+    """The name of the first table or stream that a query makes, in lower case; empty: none does."""
+    from holdfast.sql.parse.script import Script
+    from holdfast.sql.parse.statements import CreateAs
+    from holdfast.sql.parse.text import parse
+
+    made = (s.name.text.lower() for s in parse(Script(text)) if isinstance(s, CreateAs))
+    return next(made, "")
 
 
 def _read(sql_file: Path) -> str:

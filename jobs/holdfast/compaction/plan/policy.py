@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from holdfast.config import values
-from holdfast.config.properties import nearest
 from holdfast.config.values import Kind
 from holdfast.errors import InvalidConfig
+from holdfast.types.words import nearest
 
 __all__ = ["HEADER", "POLICY_KEYS", "Policy", "PolicyKey", "parse_policy", "policy_rows"]
 

@@ -96,7 +96,7 @@ class LocalServers:
     def ready(self) -> bool:
         """Whether every server answers and has restored what it holds."""
         told = [fetch_status(f"{address}/healthcheck", timeout_s=2.0) for address in self.addresses]
-        return all(one is not None and bool(one.get("isHealthy")) for one in told)
+        return all(one is not None and one.get("serverState") == "READY" for one in told)
 
     def told(self) -> list[dict[str, object]]:
         """Each server's address, process (0: none), number of restarts, and the reason for them."""

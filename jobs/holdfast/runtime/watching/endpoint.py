@@ -105,8 +105,9 @@ def health_pages(health: Health, status: Callable[[], dict[str, Any]]) -> dict[s
 def status_body(status: dict[str, Any], health: Health) -> dict[str, Any]:
     """A job's status with `ready`, `reason` (empty when ready), `lag` and `caught_up`.
 
-    Lags are source offsets, null until they are known; each query has its own as well.  They are
-    those of running queries: a paused or terminated one is behind on purpose.
+    Lags are source offsets, null until they are known, and while Kafka is silent; each query has
+    its own as well.  They are those of running queries: a paused or terminated one is behind on
+    purpose.
     """
     reason = health.why_not_ready()
     levels = {name: health.level(name) for name in status["queries"]}
@@ -125,7 +126,7 @@ def status_body(status: dict[str, Any], health: Health) -> dict[str, Any]:
         **status,
         "queries": queries,
         "ready": not reason,
-        "reason": reason or health.why_not_live(),
+        "reason": reason or health.why_not_live() or health.why_unknown(),
         "lag": sum(level.lag for level in known) if all_known else None,
         "caught_up": not reason and all_known and all(level.caught_up for level in known),
     }

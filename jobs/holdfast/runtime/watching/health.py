@@ -25,6 +25,7 @@ __all__ = ["Health", "Level"]
 _SLACK_S = 60.0
 # A steady producer is always a batch ahead: level with the end of so long ago counts as level.
 _LEVEL_S = 15.0
+_STALE_S = 30.0  # the ends of topics are asked for every two seconds
 # A commit is late if it takes this many times the usual time, but not before `_LATE_MIN_S`, and
 # always after `task.timeout.ms`.
 _LATE_FACTOR = 10
@@ -98,6 +99,7 @@ class Health:
         self._phase = "starting Spark"
         self._signs: dict[str, float] = {}
         self._levels: dict[str, Level] = {}
+        self._seen_at: dict[str, float] = {}
         self._paces: dict[str, _Pace] = {}
         self._ends: dict[str, list[tuple[float, Mapping[Place, int]]]] = {}
 
@@ -153,16 +155,29 @@ class Health:
             seen = [pair for pair in seen if not old or pair[0] >= old[-1]]
             self._ends[query_id] = seen
             level = Level(_behind(done, ends), _behind(done, seen[0][1]) == 0)
-            self._levels[query_id] = level
+            self._levels[query_id], self._seen_at[query_id] = level, now
             pace = self._paces.setdefault(query_id, _Pace(done))
             pace.waits_for = waits_for
             pace.move(now, done, behind=level.lag > 0)
             return level
 
     def level(self, query_id: str) -> Level | None:
-        """The last observed lag; None before the first observation."""
+        """The lag as observed lately; None before that, and when Kafka has become silent."""
         with self._lock:
-            return self._levels.get(query_id)
+            return None if self._silent_s(query_id) else self._levels.get(query_id)
+
+    def why_unknown(self) -> str:
+        """Why lags are unknown although they were observed before; empty if they are not."""
+        with self._lock:
+            silent_s = max(map(self._silent_s, self._seen_at), default=0.0)
+        if not silent_s:
+            return ""
+        return f"Kafka has not told the ends of the source topics for {silent_s:.0f} s"
+
+    def _silent_s(self, query_id: str) -> float:
+        """Seconds since the query's last observation; 0 while that is recent."""
+        age_s = self._clock() - self._seen_at.get(query_id, self._clock())
+        return age_s if age_s > _STALE_S else 0.0
 
     def why_not_ready(self) -> str:
         """Why the job is not ready; empty if it is."""

@@ -15,6 +15,7 @@ from holdfast.serve.console.rows import columns_json
 from holdfast.serve.contract import Member, MemberState, PartitionState, ServedTable, Serving
 from holdfast.serve.visible import Visible
 from holdfast.sql.explain.topology import explain
+from holdfast.types.freshness import heard_ms, silent_s
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Topology
@@ -34,10 +35,19 @@ def overview(serving: Serving, drivers: Sequence[Driver], seen: Visible) -> dict
             "now_ms": int(time.time() * 1000),
             "catalog_version": serving.catalog.version,
         },
+        "kafka": _kafka(members),
         "members": [_member(member, serving.cluster.me, seen) for member in members],
         "jobs": list(_jobs(drivers, seen)),
         "relations": _relations(serving, drivers, members, seen),
     }
+
+
+def _kafka(members: Iterable[Member]) -> dict[str, Any]:
+    """Whether the servers hear from Kafka; while they do not, every lag is that of `heard_ms`."""
+    living = [m for m in members if m.state is not MemberState.GONE]
+    states = [held.state for member in living for held in member.holdings]
+    heard = heard_ms(state.checked_ms for state in states if not state.restoring)
+    return {"answers": not silent_s(heard), "heard_ms": heard}
 
 
 def _member(member: Member, me: str, seen: Visible) -> dict[str, Any]:
@@ -61,7 +71,7 @@ def _jobs(drivers: Iterable[Driver], seen: Visible) -> Iterator[dict[str, Any]]:
     for driver in drivers:
         written = [seen.sees(str(told.get("sink"))) for told in driver.queries.values()]
         if any(written):
-            hidden = {} if all(written) else {"reason": "", "lag": None}
+            hidden = {} if all(written) else {"reason": "", "lag": None, "left_out": None}
             yield _job(driver) | hidden
 
 
@@ -77,7 +87,15 @@ def _job(driver: Driver) -> dict[str, Any]:
         "caught_up": bool(status.get("caught_up")) and driver.answers,
         "updated_ms": status.get("updated_ms", 0),
         "executors": [str(e.get("id", "")) for e in status.get("executors", [])],
+        "left_out": _left_out(driver),
     }
+
+
+def _left_out(driver: Driver) -> dict[str, int]:
+    """Records in no result, by kind, summed over the job's queries."""
+    told = [_progress(query) for query in driver.queries.values()]
+    kinds = ("late", "null_keys", "dead_letters")
+    return {kind: sum(int(query[kind]) for query in told) for kind in kinds}
 
 
 def _relations(
@@ -185,6 +203,7 @@ def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
         "rows": sum(max(0, s.rows) for s in states),
         "bytes": sum(s.bytes for s in states),
         "lag": sum(s.lag for s in states),
+        "silent": silent_s(heard_ms(s.checked_ms for s in states if not s.restoring)) > 0,
     }
 
 

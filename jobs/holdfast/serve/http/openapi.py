@@ -15,6 +15,8 @@ __all__ = ["openapi"]
 
 _Json = dict[str, Any]
 
+_HEALTH = "200: serves rows; 503: restoring. `isHealthy` is false while Kafka is silent, too."
+
 
 def _object(properties: Mapping[str, _Json], required: Sequence[str] = ()) -> _Json:
     return {"type": "object", "properties": dict(properties), "required": list(required)}
@@ -155,7 +157,7 @@ def _other_paths() -> _Json:
         "/info": get("info", "ksqlDB's."),
         "/clusterStatus": get("clusterStatus", "ksqlDB's: servers and their lags."),
         "/status": get("status", "ksqlDB's: no command runs here."),
-        "/healthcheck": get("healthcheck", "200: ready; 503: restoring.", public=True),
+        "/healthcheck": get("healthcheck", _HEALTH, public=True),
     }
 
 

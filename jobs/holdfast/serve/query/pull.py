@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTooLarge
@@ -97,7 +98,7 @@ class Pull:
         except TimeoutError:
             raise timed_out() from None
         keys_, rows = _distinct(found)
-        if run.plan.evaluation.plain and len(keys_) <= _INSTANT:
+        if run.plan.evaluation.plain and len(keys_) <= _INSTANT and not run.plan.read.order:
             whole = plain_rows(run.plan, Rows(keys_, rows))
             run.answer.rows = list(whole.values())[: run.plan.read.limit]
             return
@@ -117,6 +118,10 @@ class Pull:
     async def _scanned(self, run: _Run, access: Ranges) -> AsyncIterator[pa.RecordBatch]:
         parts = self._parts(run, access)
         async with closing(parts):
+            if run.plan.read.order and run.plan.read.grouping is None:
+                for batch in (await self._sorted(run, parts)).to_batches():
+                    yield batch
+                return
             if run.plan.read.grouping is not None:
                 for batch in (await self._grouped(run, parts)).to_batches():
                     yield batch
@@ -154,6 +159,19 @@ class Pull:
                         if part.keys:
                             yield part
 
+    async def _sorted(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
+        """The result in its order; with LIMIT no more rows than that are kept at a time."""
+        evaluation, limits = run.plan.evaluation, self._limits
+        found = evaluation.schema.empty_table()
+        async for part in parts:
+            more = await self._off(_work(run.plan, part), run.deadline)
+            found = _limited(pa.concat_tables([found, more]), run.plan)
+            if len(found) > limits.rows_max:
+                raise _too_many_rows(limits.rows_max)
+            if found.nbytes > limits.bytes_max:
+                raise _too_many_bytes("sorts", limits.bytes_max)
+        return found
+
     async def _grouped(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
         """Evaluate once over all rows, after gathering the columns that are needed."""
         evaluation = run.plan.evaluation
@@ -163,11 +181,7 @@ class Pull:
             needed = await self._off(_gathered(run.plan, part), run.deadline)
             size += needed.nbytes
             if size > self._limits.bytes_max:
-                raise QueryTooLarge(
-                    f"the query gathers more than {self._limits.bytes_max} bytes",
-                    action="aggregate fewer rows or columns, keep the aggregate in a "
-                    "table, or set serve.query.max.bytes.",
-                )
+                raise _too_many_bytes("gathers", self._limits.bytes_max)
             found.append(needed)
         rows = pa.concat_tables(found)
         result = await self._off(lambda i: evaluation.over(rows, i), run.deadline)
@@ -187,7 +201,15 @@ async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
 
 
 def _limited(result: pa.Table, plan: Plan) -> pa.Table:
-    limit = plan.read.limit
+    """The result in the query's order, up to its limit."""
+    limit, order = plan.read.limit, plan.read.order
+    if order:
+        # By place: two columns may have one name.
+        columns = pa.table(
+            [result.column(p) for p, _ in order], [str(i) for i in range(len(order))]
+        )
+        by = [(str(i), "descending" if down else "ascending") for i, (_, down) in enumerate(order)]
+        result = result.take(pc.sort_indices(columns, sort_keys=by))
     return result if limit is None else result.slice(0, limit)
 
 
@@ -203,6 +225,7 @@ def _gathers(run: _Run, access: Lookup) -> bool:
     """Whether the look-up can be batched with others by `Together`."""
     few = sum(len(keys) for _, keys in access.keys) <= _INSTANT
     plan = run.plan
+    few = few and not plan.read.order
     return few and plan.evaluation.plain and plan.table.window is None and not run.ask.positions
 
 
@@ -224,6 +247,14 @@ def _gathered(plan: Plan, part: Rows) -> Callable[[Interrupt], pa.Table]:
 async def _batches(result: pa.Table) -> AsyncIterator[pa.RecordBatch]:
     for batch in result.to_batches():
         yield batch
+
+
+def _too_many_bytes(does: str, bytes_max: int) -> QueryTooLarge:
+    return QueryTooLarge(
+        f"the query {does} more than {bytes_max} bytes",
+        action="take fewer rows or columns, keep the aggregate in a table, or set "
+        "serve.query.max.bytes.",
+    )
 
 
 def _too_many_rows(rows_max: int) -> QueryTooLarge:

@@ -81,7 +81,7 @@ def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None
     for start, end in statement_places(text):
         one = text[start:end]
         try:
-            parsed = parse(Script(one), known, place=Place.SERVER)
+            parsed = parse(Script(one), known, place=Place.SESSION)
         except HoldfastError as error:
             found.append((one, error))
             break

@@ -60,10 +60,11 @@ class Calls:
         overloads = lookup_function(name)
         if not overloads:
             known = [*function_names(), *LAMBDA_FUNCTIONS]
+            names = self._translator.scope.function_names()
             raise self._script.invalid(
                 node.meta.get("start", 0),
                 f"Can't find any functions with the name '{name}'",
-                action=did_you_mean(name, [*known, *self._translator.scope.function_names()]),
+                action=_which(did_you_mean(name, [*known, *names])),
             )
         return self._chosen(name, node, overloads)
 
@@ -119,3 +120,11 @@ class Calls:
             action="apply it in an earlier statement (CREATE STREAM ... AS SELECT) or before "
             "the aggregation (in WHERE, GROUP BY or an aggregate's argument)",
         )
+
+
+def _which(hint: str) -> str:
+    """The advice about an unknown function."""
+    own = (
+        "`holdfast functions` lists them; a function of yours is read with --set functions=FILE.py"
+    )
+    return f"{hint}\n{own}".strip()

@@ -170,6 +170,8 @@ class RelationScope(Scope):
             )  # fmt: skip
         hint = did_you_mean(name, relation.all_names())
         hint = hint or "known are: " + ", ".join(dict.fromkeys(relation.all_names()))
+        if qualifier is None and _is_compared(node):
+            hint = f"{hint}\nif text is meant, it takes single quotes: '{node.name}'"
         written = f"{qualifier}.{name}" if qualifier else name
         fact = f"{self._clause} column '{written}' cannot be resolved."
         if self._clause == "PARTITION BY":
@@ -178,6 +180,16 @@ class RelationScope(Scope):
                 "applied on the input."
             )
         return self._script.invalid(at, fact, action=hint)
+
+
+def _is_compared(node: exp.Column) -> bool:
+    """Whether a name stands where a comparison has its value, and not beside one."""
+    parent = node.parent
+    if isinstance(parent, exp.In):
+        return parent.this is not node
+    if not isinstance(parent, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE | exp.Like):
+        return False
+    return node is parent.expression or not isinstance(parent.expression, exp.Literal)
 
 
 def relation_translator(

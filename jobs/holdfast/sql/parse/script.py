@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from sqlglot import exp
 
 from holdfast.errors import InvalidStatement, Unsupported
+from holdfast.types.words import nearest
 
 __all__ = ["Script", "did_you_mean", "resolve_identifier", "start_of"]
 
@@ -66,11 +66,9 @@ class Script:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question "did you mean X?" with the nearest known name, or "" when nothing is near."""
-    by_folded = {k.upper(): k for k in sorted(known, reverse=True)}
-    near = difflib.get_close_matches(name.upper(), list(by_folded), n=1, cutoff=0.6)
-    if not near:
+    found = nearest(name, known)
+    if found is None:
         return ""
-    found = by_folded[near[0]]
     if found != name and found.upper() == name.upper():
         return f"did you mean `{found}`? Names in backquotes keep their case, others are upper-case"
     return f"did you mean {found}?"

@@ -95,7 +95,8 @@ class SelectParser(WindowParser):
             return self.name("an alias")
         following = self.ahead(1)
         emit = following.kind is Kind.WORD and following.upper not in _CLAUSE_WORDS
-        if (self.at("EMIT") and emit) or self.at("PARTITION", "BY") or not self.at_name():
+        clause = self.at("PARTITION", "BY") or self.at("ORDER", "BY")
+        if (self.at("EMIT") and emit) or clause or not self.at_name():
             return None
         return self.name("an alias")
 

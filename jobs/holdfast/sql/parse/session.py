@@ -18,6 +18,7 @@ from holdfast.sql.parse.statements import (
     Define,
     Describe,
     Explain,
+    Order,
     Print,
     RunScript,
     Select,
@@ -42,8 +43,7 @@ class Place(Enum):
 
     FILE = auto()
     TEST = auto()  # also ASSERT VALUES
-    SESSION = auto()  # also SHOW, DESCRIBE, EXPLAIN, PRINT, RUN SCRIPT
-    SERVER = auto()  # what a session has, and SELECT: pull and push queries
+    SESSION = auto()  # also SHOW, DESCRIBE, EXPLAIN, PRINT, RUN SCRIPT, and SELECT
 
 
 class StatementParser(SourceParser):
@@ -88,8 +88,7 @@ class StatementParser(SourceParser):
             "UNSET": self._unset,
             "DEFINE": self._define,
             "UNDEFINE": self._undefine,
-            **(self._of_a_session() if self._place in (Place.SESSION, Place.SERVER) else {}),
-            **({"SELECT": self._query} if self._place is Place.SERVER else {}),
+            **(self._of_a_session() if self._place is Place.SESSION else {}),
         }
         word = self.token.upper
         if word not in parsers:
@@ -110,6 +109,7 @@ class StatementParser(SourceParser):
             "EXPLAIN": self._explain,
             "PRINT": self._print,
             "RUN": self._run,
+            "SELECT": self._query,
         }
 
     def _set(self) -> SetProperty:
@@ -230,8 +230,24 @@ class StatementParser(SourceParser):
     def _query(self) -> SelectQuery:
         start = self.token.start
         select = self.parse_select()
+        order = self._order(select) if self.at("ORDER", "BY") else ()
         limit = self._limit(select) if self.take("LIMIT") else None
-        return SelectQuery(select, limit, start, self.written(start, self.behind))
+        return SelectQuery(select, limit, start, self.written(start, self.behind), order)
+
+    def _order(self, select: Select) -> tuple[Order, ...]:
+        """ORDER BY column [ASC|DESC], …, which ksqlDB does not have."""
+        if select.changes:
+            self.refuse("Push queries don't support ORDER BY clauses: their rows come as they "
+                        "change.", self.token.start)  # fmt: skip
+        self.take("ORDER", "BY")
+        return tuple(self.listed(self._ordered))
+
+    def _ordered(self) -> Order:
+        column = self.name("a column of the result")
+        descending = self.take("DESC")
+        if not descending:
+            self.take("ASC")
+        return Order(column, descending)
 
     def _limit(self, select: Select) -> int:
         kind = "Push" if select.changes else "Pull"

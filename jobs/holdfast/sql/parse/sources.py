@@ -75,12 +75,22 @@ class SourceParser(SelectParser):
 
     def _persistent_select(self, kind: str) -> Select:
         select = self.parse_select()
+        self._refuse_order(f"CREATE {kind} AS SELECT")
         if self.at("LIMIT"):
             self.refuse(
                 f"CREATE {kind} AS SELECT statements don't support LIMIT clause.\nremove it",
                 self.token.start,
             )
         return select
+
+    def _refuse_order(self, statement: str) -> None:
+        if self.at("ORDER", "BY"):
+            self.refuse(
+                f"{statement} has no ORDER BY: its rows have no order, they change one by one.\n"
+                "order them when you read them (SELECT ... ORDER BY ... LIMIT n, from a query "
+                "server); TOPK(column, n) keeps the largest values of a group",
+                self.token.start,
+            )
 
     def _create_type(self, start: Token) -> CreateType:
         self.expect("TYPE")
@@ -104,6 +114,7 @@ class SourceParser(SelectParser):
         if not self.at("SELECT"):
             self.fail_expected("VALUES or SELECT", ["VALUES", "SELECT"])
         select = self.parse_select()
+        self._refuse_order("INSERT INTO ... SELECT")
         if self.at("LIMIT"):
             self.fail("LIMIT has no place in a query that keeps running\nremove it")
         text = self.written(start.start, self.behind)

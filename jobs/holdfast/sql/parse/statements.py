@@ -271,13 +271,25 @@ class Print:
 
 
 @dataclass(frozen=True)
+class Order:
+    """An item of ORDER BY: the name of a result column, and its direction."""
+
+    column: Name
+    descending: bool = False
+
+
+@dataclass(frozen=True)
 class SelectQuery:
-    """SELECT … [LIMIT n]: a pull query, with EMIT CHANGES a push query; `text` as written."""
+    """SELECT … [ORDER BY …] [LIMIT n]: a pull query, with EMIT CHANGES a push query.
+
+    `text`: as written.
+    """
 
     select: Select
     limit: int | None
     at: int
     text: str
+    order: tuple[Order, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,8 @@ class Read:
         condition: WHERE; None without.
         bounds: which keys and windows can pass it.
         keyed: what ksqlDB says of WHERE, of a pull query.
+        order: places of the result columns by which a pull query's rows are sorted, and whether the
+            largest comes first.
     """
 
     source: Source
@@ -153,6 +155,7 @@ class Read:
     limit: int | None = None
     grouping: Grouping | None = None
     keyed: Keyed = Keyed()
+    order: tuple[tuple[int, bool], ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:

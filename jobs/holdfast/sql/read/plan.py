@@ -1,11 +1,12 @@
 """SELECT → Read: pull queries, and push queries (EMIT CHANGES), by ksqlDB's rules.
 
-Beyond ksqlDB: aggregates with and without GROUP BY in a pull query.
+Beyond ksqlDB: aggregates with and without GROUP BY, and ORDER BY, in a pull query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -26,12 +27,13 @@ from holdfast.sql.read.asked import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.read.bounds import bounds_of
 from holdfast.sql.read.lookups import keyed_of
 from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BIGINT, NESTED_MAX, Column, SqlType
+from holdfast.types.schema import BIGINT, NESTED_MAX, Base, Column, SqlType
 from holdfast.types.sources import Source
 
 __all__ = ["parse_read", "plan_read"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_UNORDERED = (Base.ARRAY, Base.MAP, Base.STRUCT)
 _PLACES = ("ROWPARTITION", "ROWOFFSET")
 _PUSH_HINT = "Add EMIT CHANGES if you intended to issue a push query."
 
@@ -44,7 +46,7 @@ def parse_read(text: str) -> tuple[Script, SelectQuery]:
     """
     script = Script(text)
     try:
-        found = parse(script, place=Place.SERVER)
+        found = parse(script, place=Place.SESSION)
     except RecursionError:
         raise script.too_large() from None
     if len(found) != 1:
@@ -131,7 +133,23 @@ class _Planner:
             limit=self._query.limit,
             keyed=self._keyed(),
         )
-        return self._grouped(read) if aggregated else read
+        read = self._grouped(read) if aggregated else read
+        return replace(read, order=self._order(read))
+
+    def _order(self, read: Read) -> tuple[tuple[int, bool], ...]:
+        names = [column.name for column in read.columns]
+        found = []
+        for item in self._query.order:
+            name, at = item.column.text, item.column.at
+            if name not in names:
+                raise self._script.unknown(at, "result column", name, names)
+            place = names.index(name)
+            if read.columns[place].type.base in _UNORDERED:
+                raise self._script.invalid(
+                    at, f"ORDER BY takes no {read.columns[place].type.base} column, as {name} is"
+                )
+            found.append((place, item.descending))
+        return tuple(found)
 
     def _rows(self, clause: str) -> Translator:
         kind = _Rows if self._select.changes else _PullRows

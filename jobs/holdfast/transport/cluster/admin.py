@@ -35,6 +35,7 @@ from holdfast.transport.errors import (
     translate,
 )
 from holdfast.types.ids import Place
+from holdfast.types.words import nearest
 
 __all__ = ["Admin", "TopicBounds", "TopicInfo"]
 
@@ -105,6 +106,13 @@ class Admin:
             if time.monotonic() >= deadline:
                 raise silent("listing brokers", self._properties, timeout_s)
             time.sleep(_RETRY_S)
+
+    def names(self) -> list[str]:
+        """The names of all topics that this client may see, sorted; empty if no broker answers."""
+        try:
+            return sorted(self._client.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException:
+            return []
 
     def ensure_topic(
         self,
@@ -438,10 +446,11 @@ class Admin:
     def _described(self, topic: str) -> TopicInfo:
         info = self.describe(topic)
         if info is None:
+            near = nearest(topic, self.names())
             raise TopicMissing(
                 f"There is no topic {topic}.",
                 cause="it was deleted, or its name is misspelt.",
-                action="create it, or correct its name.",
+                action=f"did you mean {near}?" if near else "create it, or correct its name.",
             )
         return info
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,16 @@ def test_the_servers_own_paths(server: Served, http: httpx.Client) -> None:
     assert http.get("/status").json() == {"commandStatuses": {}}
     assert http.get("/v1/metadata").json()["clusterId"]["scope"]["clusters"]
     assert http.get("/is_valid_property/auto.offset.reset").json() is True
+
+
+def test_health_is_not_well_while_kafka_is_silent_but_rows_are_served(
+    server: Served, http: httpx.Client
+) -> None:
+    server.world.checked_ms = seen_ms = int(time.time() * 1000) - 60_000
+    found = http.get("/healthcheck")
+    told = found.json()
+    assert (found.status_code, told["isHealthy"], told["serverState"]) == (200, False, "READY")
+    assert told["details"]["kafka"] == {"isHealthy": False, "lastSeenMs": seen_ms}
 
 
 def test_tables_and_their_positions(server: Served, http: httpx.Client) -> None:

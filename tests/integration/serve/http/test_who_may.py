@@ -61,7 +61,9 @@ def test_tokens_come_as_bearer_basic_or_cookie(server: Served) -> None:
     assert "SameSite=Strict" in cookie
     assert _ask(server, {"cookie": cookie.split(";")[0]}).status_code == 200
     for wrong in ("Bearer x", "Basic !!!", "Basic eA==", "Digest t-all", "t-all", "Bearer  ?"):
-        assert _ask(server, {"authorization": wrong}).status_code == 401
+        refused = _ask(server, {"authorization": wrong})
+        assert refused.status_code == 401
+        assert "--token-file" in refused.json()["message"]
 
 
 def test_who_may_not_read_a_table_is_told_nothing_of_it(server: Served) -> None:

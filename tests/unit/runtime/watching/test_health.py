@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.health import Health, Level
 
 P0, P1 = ("t", 0), ("t", 1)
 
@@ -80,6 +80,22 @@ def test_level_with_what_was_there_a_moment_ago_is_caught_up() -> None:
     slower = found.observe("a", {P0: 11, P1: 10}, {P0: 30, P1: 10})
     assert (slower.lag, slower.caught_up) == (19, False)
     assert found.level("a") == slower
+
+
+def test_a_lag_that_was_observed_long_ago_is_unknown() -> None:
+    clock = Clock()
+    found = health(clock)
+    found.serving()
+    found.observe("a", {P0: 5}, {P0: 5})
+    clock.now += 30
+    level = found.level("a")
+    assert level is not None
+    assert (level.caught_up, found.why_unknown()) == (True, "")
+    clock.now += 10
+    assert found.level("a") is None
+    assert found.why_unknown() == "Kafka has not told the ends of the source topics for 40 s"
+    found.observe("a", {P0: 5}, {P0: 7})
+    assert (found.level("a"), found.why_unknown()) == (Level(2, caught_up=True), "")
 
 
 def test_a_query_that_commits_nothing_for_too_long_is_not_ready_and_says_why() -> None:

@@ -79,6 +79,9 @@ def test_a_deployment_tells_the_warnings_of_its_driver(board: Scoreboard) -> Non
     assert "  warning: T: 120 of 1,000" in found.as_text()
     assert len(found.as_json()["warnings"]) == 1
     assert "warning" not in found.as_line()
+    assert "  not in T: 5 of 1,000 input records (0.5 %) dropped for a NULL" in found.as_text()
+    left_out = found.as_json()["left_out"]["T"]
+    assert left_out == {"records": 1_000, "late": 120, "null_key": 5, "dead_letters": 0}
 
 
 def test_the_log_warns_once(board: Scoreboard, caplog: pytest.LogCaptureFixture) -> None:

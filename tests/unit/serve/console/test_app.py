@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -294,8 +295,26 @@ def test_sums_over_tables_are_those_of_what_is_seen(asking: Asking) -> None:
     (relation,) = told["relations"]
     assert told["members"][0]["partitions"] == relation["partitions"]
     assert told["members"][0]["partitions"] < all_told["members"][0]["partitions"]
-    assert [(j["reason"], j["lag"]) for j in told["jobs"]] == [("", None)]
+    hidden = [(j["reason"], j["lag"], j["left_out"]) for j in told["jobs"]]
+    assert hidden == [("", None, None)]
     assert all_told["jobs"][0]["lag"] is not None
+    assert all_told["jobs"][0]["left_out"] == {"late": 3, "null_keys": 0, "dead_letters": 0}
+
+
+def test_the_overview_tells_that_kafka_is_silent(asking: Asking) -> None:
+    asking.world.checked_ms = now_ms = int(time.time() * 1000)
+    told = asking.get("/console/api/overview").json["kafka"]
+    assert told == {"answers": True, "heard_ms": now_ms}
+    assert not _city(asking)["silent"]
+    asking.world.checked_ms = now_ms - 60_000
+    told = asking.get("/console/api/overview").json["kafka"]
+    assert told == {"answers": False, "heard_ms": now_ms - 60_000}
+    assert _city(asking)["silent"]
+
+
+def _city(asking: Asking) -> Any:
+    relations = asking.get("/console/api/overview").json["relations"]
+    return next(r for r in relations if r["name"] == "PER_CITY")
 
 
 def test_a_statement_is_seen_by_who_may_read_all_that_it_names(asking: Asking) -> None:

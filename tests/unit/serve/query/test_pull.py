@@ -241,3 +241,48 @@ def test_a_long_statement_holds_nobody_up(loop: asyncio.Runner, goods: Shop) -> 
         assert turns > 1
 
     loop.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT id FROM goods ORDER BY id DESC LIMIT 2", [("fly",), ("eel",)]),
+        ("SELECT id, n * -1 AS m FROM goods ORDER BY m LIMIT 2", [("fly", -5), ("eel", -4)]),
+        ("SELECT tag, id FROM goods ORDER BY tag ASC, id DESC LIMIT 3",
+         [("even", "eel"), ("even", "cat"), ("even", "ant")]),
+        ("SELECT tag, COUNT(*) AS c FROM goods GROUP BY tag ORDER BY tag DESC",
+         [("even", 3), (None, 3)]),  # NULL is last in both directions
+        ("SELECT id FROM goods WHERE id IN ('ant', 'cat', 'bee') ORDER BY id DESC",
+         [("cat",), ("bee",), ("ant",)]),
+        ("SELECT id FROM goods g ORDER BY id LIMIT 1", [("ant",)]),
+        ("SELECT id FROM goods ORDER BY id LIMIT 0", []),
+    ],
+)  # fmt: skip
+def test_rows_are_sorted_by_columns_of_the_result(
+    loop: asyncio.Runner, goods: Shop, sql: str, expected: list[tuple[Any, ...]]
+) -> None:
+    async def in_order() -> list[tuple[Any, ...]]:
+        answer = await goods.engine.ask(Ask(sql, SCAN))
+        found = [tuple(row) for row in answer.rows or ()]
+        async for batch in answer.batches:
+            found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        return found
+
+    assert loop.run(in_order()) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT id FROM goods ORDER BY idd", "did you mean ID?"),
+        ("SELECT id FROM goods EMIT CHANGES ORDER BY id", "don't support ORDER BY"),
+        ("SELECT id FROM goods LIMIT 3 ORDER BY id", "unexpected"),
+        ("SELECT id, ARRAY[n] AS a FROM goods ORDER BY a", "takes no ARRAY column"),
+    ],
+)
+def test_what_cannot_be_sorted_is_refused(
+    loop: asyncio.Runner, goods: Shop, sql: str, told: str
+) -> None:
+    with pytest.raises(InvalidStatement) as refused:
+        loop.run(goods.rows(sql, properties=SCAN))
+    assert told in str(refused.value)

@@ -205,6 +205,7 @@ def _unknown(fact: str) -> BadRequest:
     return BadRequest(
         fact,
         status=401,
-        action="send `Authorization: Bearer <token>` (or Basic, with the token as password); "
-        "who keeps the server makes tokens with `holdfast token`.",
+        action="give `holdfast query` the token with --token-file FILE; other clients send "
+        "`Authorization: Bearer <token>` (or Basic, with the token as password). Who keeps the "
+        "server makes tokens with `holdfast token`.",
     )

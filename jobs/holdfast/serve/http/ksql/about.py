@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,10 +13,9 @@ from holdfast.serve.http.context import Context
 from holdfast.serve.http.guard.access import Client
 from holdfast.serve.http.openapi import openapi
 from holdfast.serve.http.request import Request
+from holdfast.types.freshness import heard_ms, silent_s
 
 __all__ = ["KsqlAbout"]
-
-_SILENT_S = 15.0  # ends are asked for every two seconds
 
 
 class KsqlAbout:
@@ -39,20 +37,22 @@ class KsqlAbout:
     async def health(self, request: Request, client: Client) -> None:
         """GET /healthcheck: 200 when all stores of this server are restored, else 503.
 
-        Rows are served while Kafka is silent, too; `kafka` tells that they grow old.
+        Rows are served while Kafka is silent, too, so the status stays 200 and probes keep the
+        server; `isHealthy` is false then, and `kafka` tells how old the rows are.
         """
         me = self._serving.cluster.me
         mine = next((m for m in self._serving.cluster.members() if m.server_id == me), None)
         holdings = mine.holdings if mine else ()
         restoring = sum(h.state.restoring for h in holdings)
         ready = mine is not None and mine.state is MemberState.READY
+        kafka = _kafka([h.state for h in holdings])
         details = {
             "metastore": {"isHealthy": True},
-            "kafka": _kafka([h.state for h in holdings]),
+            "kafka": kafka,
             "stores": {"isHealthy": ready, "partitions": len(holdings), "restoring": restoring},
         }
         body = {
-            "isHealthy": ready,
+            "isHealthy": ready and kafka["isHealthy"],
             "details": details,
             "serverState": "READY" if ready else "STARTING",
         }
@@ -110,12 +110,10 @@ class KsqlAbout:
 
 def _kafka(states: Sequence[PartitionState]) -> dict[str, Any]:
     """Healthy unless a changelog cannot be followed, or its end was last seen too long ago."""
-    seen_ms = min((s.checked_ms for s in states if not s.restoring), default=None)
-    silent_s = 0.0 if seen_ms is None else time.time() - seen_ms / 1000
-    told: dict[str, Any] = {
-        "isHealthy": all(s.error is None for s in states) and silent_s < _SILENT_S
-    }
-    if silent_s >= _SILENT_S:
+    seen_ms = heard_ms(s.checked_ms for s in states if not s.restoring)
+    silent = silent_s(seen_ms) > 0
+    told: dict[str, Any] = {"isHealthy": all(s.error is None for s in states) and not silent}
+    if silent:
         told["lastSeenMs"] = seen_ms
     return told
 

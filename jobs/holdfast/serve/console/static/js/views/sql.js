@@ -8,6 +8,7 @@ import { grid, gridRow } from "../grid.js";
 const HISTORY = "holdfast.sql";
 const KEPT = 40;
 const SHOWN_MAX = 1000;
+const SILENT_MS = 15_000; // servers ask Kafka every two seconds
 // Who looks at a page looks for something: a scan of all rows is what they expect.
 const PROPERTIES = { "ksql.query.pull.table.scan.enabled": true };
 
@@ -152,7 +153,8 @@ class Answer {
     if (!this.state) return;
     this.state.replaceChildren(pill("valid", "complete"));
     const lag = (this.states ?? []).reduce((sum, s) => sum + s.lag, 0);
-    const level = lag ? `${brief(lag)} changelog offsets behind` : "level with the changelog";
+    const silent = (this.states ?? []).some((s) => s.checked_ms && Date.now() - s.checked_ms > SILENT_MS);
+    const level = silent ? "Kafka is silent, so how far behind is unknown" : lag ? `${brief(lag)} changelog offsets behind` : "level with the changelog";
     this.foot.textContent = [
       some(this.rows, "row"), this.cut && "there are more, add a WHERE or a LIMIT",
       `${Math.round(performance.now() - this.began)} ms`,

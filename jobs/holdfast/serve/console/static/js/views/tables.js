@@ -36,7 +36,7 @@ function tile(name, value, more = "", kind = "") {
     el("dd", {}, value, more && el("small", {}, more)));
 }
 
-function summary({ jobs, members, relations, server }, series) {
+function summary({ jobs, kafka, members, relations, server }, series) {
   const job = jobs.find((j) => j.application_id === server.application_id) ?? jobs[0];
   const rate = Object.values(series.queries).reduce((sum, q) => sum + mean(q.records_s.slice(-RECENT)), 0);
   const state = !job ? "no driver known" : job.answers ? job.state : "not running";
@@ -53,7 +53,9 @@ function summary({ jobs, members, relations, server }, series) {
     tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
       `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
     tile("Servers", `${ready.length} of ${members.length}`,
-      server.started_ms ? `up for ${seconds(Math.floor((server.now_ms - server.started_ms) / 1000))}` : ""),
+      !kafka.answers ? `no word from Kafka for ${seconds(Math.floor((server.now_ms - kafka.heard_ms) / 1000))}`
+        : server.started_ms ? `up for ${seconds(Math.floor((server.now_ms - server.started_ms) / 1000))}` : "",
+      kafka.answers ? "" : "bad"),
   ];
 }
 
@@ -105,6 +107,7 @@ function state(relation) {
   if (relation.rows === undefined) return relation.kind === "STREAM" ? "" : pill("", "not served");
   if (relation.restoring) return pill("unknown", `restoring ${relation.restoring}/${relation.partitions}`);
   if (relation.held < relation.partitions) return pill("invalid", `${relation.held}/${relation.partitions} held`);
+  if (relation.silent) return pill("unknown", "Kafka is silent");
   return relation.lag ? pill("unknown", `${brief(relation.lag)} behind`) : pill("valid", "level");
 }
 

@@ -1,0 +1,158 @@
+"""`holdfast dead-letters`: shows the records that a job could not decode, and replays them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
+from holdfast.types.words import shortened
+
+if TYPE_CHECKING:
+    from holdfast.ingest.letters import Choice, StoredLetter
+
+__all__ = ["command"]
+
+_READY_S = 30.0
+_VALUE_MAX = 60  # characters of a value in the table
+_REASON_MAX = 80
+
+
+@click.command("dead-letters")
+@click.argument("job")
+@job_options
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Show only the newest so many.",
+)
+@click.option("--replay", is_flag=True, help="Write the records to their source topics again.")
+@click.option(
+    "--again", is_flag=True, help="With --replay: also copies of a replay that failed again."
+)
+@json_option
+def command(
+    job: str,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    limit: int,
+    replay: bool,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Show the records that JOB (its application.id) could not decode.
+
+    --replay is for after the fix: it writes each original record, with its time but without its
+    headers, to its source topic again, once, however often it is run. Every reader of the topic
+    gets it again: a query that could decode it before counts it twice.
+    """
+    if again and not replay:
+        raise click.UsageError("--again goes with --replay.")
+    with json_errors(as_json):
+        settings = load_settings(config, (*overrides, f"application.id={job}"), home)
+
+        from holdfast.ingest.letters import Letters
+        from holdfast.runtime.topics import dead_letters
+        from holdfast.transport.cluster.admin import Admin
+
+        Admin(settings.client()).wait_ready(_READY_S)
+        letters = Letters(settings.client(), dead_letters(settings), job)
+        found = letters.all()
+        choice = letters.choose(found)
+        written = letters.replay(found, again=again) if replay else None
+    if as_json:
+        click.echo(orjson.dumps(_document(found[len(found) - limit :], choice, written)).decode())
+    elif written is None:
+        _show(found, choice, limit)
+    else:
+        click.echo(_outcome(choice, written, again=again))
+
+
+def _document(shown: Sequence[StoredLetter], choice: Choice, written: int | None) -> dict[str, Any]:
+    done = {letter.origin for letter in choice.done}
+    letters = [
+        {
+            "written_ms": letter.written_ms,
+            "reason": letter.reason,
+            "query": letter.query,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "timestamp_ms": letter.timestamp_ms,
+            "key": _text(letter.key),
+            "value": _text(letter.value),
+            "cut": letter.cut,
+            "replayed": letter.origin in done,
+        }
+        for letter in shown
+    ]
+    counts = {
+        "due": len(choice.due),
+        "replayed_before": len(choice.done),
+        "failed_again": len(choice.failed_again),
+        "cut": len(choice.cut),
+    }
+    told: dict[str, Any] = {"ok": True, **counts, "letters": letters}
+    return told if written is None else told | {"written": written}
+
+
+def _show(found: Sequence[StoredLetter], choice: Choice, limit: int) -> None:
+    """The newest letters as a table, and how many there are."""
+    from holdfast.cli.look.view import console
+    from holdfast.cli.shell.show import grid
+
+    if not found:
+        click.echo("There are no dead letters.")
+        return
+    done = {letter.origin for letter in choice.done}
+    table = grid("when", "reason", "topic", "partition", "offset", "value", "replayed")
+    for letter in found[max(0, len(found) - limit) :]:
+        when = datetime.fromtimestamp(letter.written_ms / 1000, UTC)
+        table.add_row(
+            when.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00"),
+            shortened(letter.reason, _REASON_MAX),
+            letter.topic,
+            str(letter.partition),
+            str(letter.offset),
+            shortened(_text(letter.value) or "null", _VALUE_MAX),
+            "yes" if letter.origin in done else "",
+        )
+    output = console()
+    output.print(table, markup=False, highlight=False)
+    click.echo(f"{len(found):,} dead letters{_rest(choice)}; {len(choice.due):,} can be replayed")
+
+
+def _outcome(choice: Choice, written: int, *, again: bool) -> str:
+    told = f"{written:,} records were written to their source topics again{_rest(choice)}."
+    if choice.failed_again and not again:
+        told += " --again replays those that failed again."
+    return told
+
+
+def _rest(choice: Choice) -> str:
+    """The letters that are not due."""
+    kinds = {
+        "were replayed before": choice.done,
+        "failed again after a replay": choice.failed_again,
+        "are cut, so their record is only in its topic": choice.cut,
+    }
+    told = [f"{len(letters):,} {words}" for words, letters in kinds.items() if letters]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _text(data: bytes | None) -> str | None:
+    """Bytes as text; 0x and hexadecimal digits if they are none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"

@@ -1,0 +1,107 @@
+"""Answers of query servers for people: numbers as they are, times in ISO 8601 with their zone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+from rich.console import Console
+from rich.measure import Measurement
+
+from holdfast.cli.shell.show import grid
+from holdfast.types.freshness import heard_ms, silent_s
+
+if TYPE_CHECKING:
+    from holdfast.client import Client, Partition, Result, Row
+
+__all__ = ["bounded", "show_lines", "show_table", "told_lag", "told_waiting"]
+
+ROWS_SHOWN = 1_000
+_RESET = "auto.offset.reset"
+_TIMES = ("WINDOWSTART", "WINDOWEND", "ROWTIME")  # milliseconds since the epoch
+_NUMBERS = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL")
+_TEXT_MAX = 60  # columns of the terminal for one text
+
+
+def bounded(sql: str) -> tuple[str, bool]:
+    """The query with a LIMIT, and whether it got one here; a push query stays as it is."""
+    from holdfast.errors import InvalidStatement
+    from holdfast.sql.read.plan import parse_read
+
+    try:
+        _, query = parse_read(sql)
+    except InvalidStatement:
+        return sql, False  # the server says what is wrong
+    if query.select.changes or query.limit is not None:
+        return sql, False
+    return f"{query.text}\nLIMIT {ROWS_SHOWN};", True
+
+
+def show_table(client: Client, sql: str, properties: Mapping[str, str]) -> None:
+    """Show a pull query's rows as a table, at most `ROWS_SHOWN` if the query says nothing."""
+    text, limited = bounded(sql)
+    result = client.query(text, properties=properties)
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    table = grid()
+    for name, kind in zip(result.columns, result.types, strict=True):
+        number = kind.startswith(_NUMBERS) and name not in _TIMES
+        table.add_column(
+            name, overflow="fold", max_width=None if number else _TEXT_MAX,
+            justify="right" if number else "left",
+        )  # fmt: skip
+    for row in result:
+        table.add_row(*map(_cell, result.columns, result.types, row.in_order))
+    # Wider than the terminal rather than with numbers that are cut in two.
+    widest = console.options.update(max_width=10_000)
+    table.width = Measurement.get(console, widest, table).maximum
+    console.print(table, crop=False)
+    cut = limited and len(result) == ROWS_SHOWN
+    more = ": the first ones; a LIMIT of your own shows more" if cut else ""
+    click.echo(f"{_rows(result)}{more}, {told_lag(result.partitions.values())}", err=True)
+
+
+def _rows(result: Result) -> str:
+    return "1 row" if len(result) == 1 else f"{len(result):,} rows"
+
+
+def _cell(name: str, kind: str, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if name in _TIMES and isinstance(value, int):
+        at = datetime.fromtimestamp(value / 1000, UTC)
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if kind == "TIMESTAMP" and isinstance(value, str):
+        return f"{value}Z"
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def show_lines(rows: Iterable[Row]) -> None:
+    """Show each row as a JSON object."""
+    for row in rows:
+        told = dict(row) | ({"gone": True} if row.gone else {})
+        click.echo(orjson.dumps(told, default=str))
+        sys.stdout.flush()
+
+
+def told_waiting(properties: Mapping[str, str]) -> str:
+    """Why a push query may show nothing for a while."""
+    told = "Waiting for changes; Ctrl-C ends it."
+    if properties.get(_RESET) != "earliest":
+        told += f" Rows that are there already are left out: --set {_RESET}=earliest shows them."
+    return told
+
+
+def told_lag(partitions: Collection[Partition]) -> str:
+    """How far the answer lags behind the table, as far as the servers know."""
+    behind = f"{sum(p.lag for p in partitions):,} changes behind"
+    silent = silent_s(heard_ms(p.checked_ms for p in partitions))
+    if not silent:
+        return behind
+    return (
+        f"how far behind is unknown: the servers have heard nothing from Kafka for {silent:,.0f} s "
+        f"({behind} then)"
+    )

@@ -1,0 +1,134 @@
+"""Dead letters are listed, and their records are written again once each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.config.settings import Settings
+from holdfast.ingest.dead_letters import DeadLetters
+from holdfast.ingest.letters import Letters
+from holdfast.ingest.records import BadRecord
+from holdfast.local.broker import BrokerStatus
+from holdfast.runtime.topics import dead_letters
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.schema import BIGINT, INTEGER, Column
+from holdfast.types.topology import Source
+from tests.integration.ingest import topics
+
+AT_MS = 1_700_000_000_000
+
+
+class _Job:
+    """A job with one source, whose bad records are set aside by one or two queries."""
+
+    def __init__(self, servers: str) -> None:
+        self.client = {"bootstrap.servers": servers}
+        self.source, self.progress = topics.create(servers), topics.create(servers)
+        self.id = f"app-{self.source}"
+        self.settings = Settings(self.id, servers)
+        self.topic = dead_letters(self.settings)
+        Admin(self.client).ensure_topic(self.topic, 1)
+        self.letters = Letters(self.client, self.topic, self.id)
+
+    def set_aside(self, *values: bytes, first: int = 0, query: str = "q") -> None:
+        source = Source("S", "STREAM", self.source, (Column("K", INTEGER),), (Column("N", BIGINT),))
+        options = IngestOptions(
+            source,
+            self.client,
+            ("N",),
+            dead_letter_topic=self.topic,
+            progress_topic=self.progress if query == "q" else topics.create(self.client[_SERVERS]),
+            transactional_id_prefix=f"{self.id}-{query}",
+        )
+        letters = DeadLetters(options, 0)
+        found = [
+            BadRecord(b"k", value, first + i, AT_MS + i, "not JSON")
+            for i, value in enumerate(values)
+        ]
+        letters.write(found)
+        letters.close()
+
+    def records(self) -> list[tuple[Any, ...]]:
+        start, end = Admin(self.client).bounds(self.source)[0]
+        reader = PartitionReader(self.client, self.source, 0, headers=True)
+        chunks = list(reader.read(start, end)) if start < end else []
+        reader.close()
+        return [
+            (key, value, at, dict(headers).get("holdfast.replayed"))
+            for c in chunks
+            for key, value, at, headers in zip(
+                c.keys, c.values, c.timestamps, c.headers, strict=True
+            )
+        ]
+
+
+_SERVERS = "bootstrap.servers"
+
+
+@pytest.fixture
+def job(kafka: BrokerStatus) -> _Job:
+    return _Job(kafka.bootstrap_servers)
+
+
+def test_a_record_is_written_again_once_as_it_was(job: _Job) -> None:
+    job.set_aside(b"{a", b"{b")
+    job.set_aside(b"{a", query="other")  # another query of the job set the first one aside as well
+    assert len(job.letters.all()) == 3
+    assert job.letters.replay(job.letters.all()) == 2
+    assert job.records() == [
+        (b"k", b"{a", AT_MS, f"{job.source}/0/0".encode()),
+        (b"k", b"{b", AT_MS + 1, f"{job.source}/0/1".encode()),
+    ]
+    assert job.letters.replay(job.letters.all()) == 0
+    job.set_aside(b"{c", first=7)
+    assert job.letters.replay(job.letters.all()) == 1
+    assert [value for _, value, _, _ in job.records()] == [b"{a", b"{b", b"{c"]
+
+
+def test_a_copy_that_fails_again_is_replayed_only_when_asked(job: _Job) -> None:
+    job.set_aside(b"{a")
+    assert job.letters.replay(job.letters.all()) == 1
+    job.set_aside(b"{a", first=9)  # the copy
+    choice = job.letters.choose(job.letters.all())
+    assert [len(found) for found in (choice.due, choice.done, choice.failed_again)] == [0, 1, 1]
+    assert job.letters.replay(job.letters.all()) == 0
+    assert job.letters.replay(job.letters.all(), again=True) == 1
+    assert job.letters.replay(job.letters.all(), again=True) == 0
+
+
+def test_a_topic_that_was_made_anew_has_other_records_in_the_same_places(job: _Job) -> None:
+    job.set_aside(b"{a")
+    assert job.letters.replay(job.letters.all()) == 1
+    job.set_aside(b"{other", query="later")
+    assert job.letters.replay(job.letters.all()) == 1
+
+
+def test_letters_of_other_jobs_in_the_same_topic_are_theirs(job: _Job) -> None:
+    job.set_aside(b"{a")
+    assert Letters(job.client, job.topic, "another").all() == []
+
+
+def test_the_command_shows_and_replays(job: _Job, capsys: pytest.CaptureFixture[str]) -> None:
+    where = [job.id, "--set", f"bootstrap.servers={job.client[_SERVERS]}"]
+    assert main(["dead-letters", *where]) == 0
+    assert capsys.readouterr().out == "There are no dead letters.\n"
+    job.set_aside(b"{a", b"\xff")
+    assert main(["dead-letters", *where]) == 0
+    shown = capsys.readouterr().out
+    assert "not JSON" in shown
+    assert "{a" in shown
+    assert "0xff" in shown
+    assert "2 dead letters; 2 can be replayed" in shown
+    assert main(["dead-letters", *where, "--replay"]) == 0
+    assert "2 records were written to their source topics again." in capsys.readouterr().out
+    assert main(["dead-letters", *where, "--replay", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["written"], told["due"], told["replayed_before"]) == (0, 0, 2)
+    assert [letter["replayed"] for letter in told["letters"]] == [True, True]
+    assert main(["dead-letters", *where, "--again"]) == 2
