@@ -117,9 +117,10 @@ hooks: setup-dev ## run the checks before every commit
 lock: ## write the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing; to install it: $(PIP) install uv" >&2; exit 1; }
 	@printf 'setuptools>=77\nwheel\n' | $(LOCK) --no-annotate - -o requirements-build.lock
-	@$(LOCK) --extra demo --extra chaos pyproject.toml -o requirements.lock
-	@$(LOCK) --extra chaos -c requirements.lock pyproject.toml -o requirements-image.lock
-	@$(LOCK) --extra demo --extra chaos --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	@printf 'cyclonedx-bom\n' | $(LOCK) --no-annotate - -o requirements-sbom.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos pyproject.toml -o requirements.lock
+	@$(LOCK) --extra engine --extra chaos -c requirements.lock pyproject.toml -o requirements-image.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 	@$(LOCK) requirements-airflow.in -o requirements-airflow.lock
 	@$(LOCK) requirements-airflow-dev.in -o requirements-airflow-dev.lock
 
@@ -128,8 +129,38 @@ clean: ## remove the cluster, environments, caches and local files of the demo (
 	@if $(HAS_CLUSTER); then kind delete cluster --name '$(CLUSTER)'; fi
 	@if [[ -x $(BIN)/holdfast && -d .holdfast ]]; then $(BIN)/holdfast kafka stop; fi
 	@rm -rf $(VENV) $(AIRFLOW_VENV) .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@rm -rf build jobs/holdfast.egg-info
+	@rm -rf build dist jobs/holdfast.egg-info
 	@find jobs tests dags -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Release
+
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' jobs/holdfast/__init__.py)
+SBOM = dist/holdfast-$(VERSION).cdx.json
+SBOM_VENV := build/sbom
+
+# Files of one commit have one time, so that building it again makes the same wheel.
+.PHONY: dist
+dist: setup ## build wheel and source archive into dist/
+	@rm -rf build/lib build/bdist.*
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) $(BIN)/python -c \
+	  'from setuptools import build_meta as b; print(b.build_sdist("dist")); print(b.build_wheel("dist"))' \
+	  | grep -a '^holdfast-' | sed 's|^|dist/|'
+
+.PHONY: sbom
+sbom: $(SBOM_VENV)/.installed ## write what an installation consists of, as CycloneDX, into dist/
+	@mkdir -p dist
+	@PYTHONWARNINGS=ignore $(SBOM_VENV)/bin/cyclonedx-py requirements requirements-image.lock \
+	  --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o - \
+	  | $(PYTHON) -c 'import json, sys; found = json.load(sys.stdin); \
+	    found["metadata"]["component"]["version"] = "$(VERSION)"; json.dump(found, sys.stdout, indent=1)' \
+	  >'$(SBOM)'
+	@echo '$(SBOM)'
+
+$(SBOM_VENV)/.installed: requirements-sbom.lock
+	@$(PYTHON) -m venv $(SBOM_VENV)
+	@$(SBOM_VENV)/bin/python -m pip --disable-pip-version-check --no-input install --quiet \
+	  --require-hashes -r requirements-sbom.lock
+	@touch $@
 
 ##@ Quality
 

@@ -34,7 +34,8 @@ _PATHS = [
     "/console/static/app.js", "/console/api/overview", "/console/api/topology",
     "/console/api/relations/PER_CUSTOMER", "/console/api/partitions", "/console/api/activity",
     "/console/api/tables/PER_CITY/rows", "/console/api/tables/PER_CUSTOMER/rows",
-    "/console/api/tables/PER_CITY/changes", "/console/api/chaos", "/console/api/compaction/x",
+    "/console/api/tables/PER_CITY/changes", "/console/api/jobs", "/console/api/jobs/x/log",
+    "/console/api/topics/x/messages", "/console/api/chaos", "/console/api/compaction/x",
     "/../../etc/passwd", "//", "*", "http://evil/", "",
 ]  # fmt: skip
 _SQL = [

@@ -184,6 +184,21 @@ class Page:
                 type=kind, x=place[0], y=place[1], button="left", clickCount=1,
             )  # fmt: skip
 
+    def drag(self, selector: str, start: float, end: float) -> None:
+        """As a mouse does, over the middle of an element, between two shares of its width."""
+        box = self.run(
+            f"(e => {{ e.scrollIntoView({{block: 'center'}}); const b = e.getBoundingClientRect();"
+            f"return [b.x, b.y + b.height / 2, b.width] }})(document.querySelector({selector!r}))"
+        )
+        steps = (("mousePressed", start), ("mouseMoved", (start + end) / 2),
+                 ("mouseMoved", end), ("mouseReleased", end))  # fmt: skip
+        for kind, share in steps:
+            self.call(
+                "Input.dispatchMouseEvent",
+                type=kind, x=box[0] + share * box[2], y=box[1], button="left", buttons=1,
+                clickCount=1,
+            )  # fmt: skip
+
     def key(self, key: str, *, ctrl: bool = False) -> None:
         """One key, as its name in JavaScript: `Enter`, `Tab`, `7`, `/`."""
         text = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")

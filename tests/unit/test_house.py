@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jobs" / "holdfast"
 # 400 is the habit; a whole that is cut in two only to be short is worse than a file of 600.
@@ -125,3 +127,30 @@ def test_what_runs_and_what_develops_agree() -> None:
         return set(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", text, flags=re.MULTILINE))
 
     assert pins("requirements.lock") <= pins("requirements-dev.lock")
+
+
+def test_every_file_that_tells_the_version_tells_the_package_s() -> None:
+    told = {
+        "helm/holdfast/Chart.yaml": r"^(?:version|appVersion): \"?([0-9.]+)",
+        "helm/holdfast-platform/Chart.yaml": r"^(?:version|appVersion): \"?([0-9.]+)",
+        "k8s/airflow/values.yaml": r"(?:ref: v|holdfast:)([0-9]+\.[0-9.]+[0-9])",
+        "dags/holdfast_airflow/environment.py": r"holdfast:([0-9.]+)",
+    }
+    for name, pattern in told.items():
+        found = re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert found, name
+        assert set(found) == {holdfast.__version__}, name
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[([^\]]+)\]", log, re.MULTILINE)
+    assert released[0] == "Unreleased"
+    assert set(released[1:2]) <= {holdfast.__version__}
+
+
+def test_images_are_labelled_with_what_they_are() -> None:
+    for file in (ROOT / "k8s" / "images").glob("*/Dockerfile"):
+        text = file.read_text(encoding="utf-8")
+        last = text[text.rindex("\nFROM") :]
+        assert "LABEL org.opencontainers.image.title=" in last, file.parent.name
+    build = (ROOT / "k8s" / "images" / "build").read_text(encoding="utf-8")
+    for label in ("version", "revision"):
+        assert f"org.opencontainers.image.{label}=" in build

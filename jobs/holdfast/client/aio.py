@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from ssl import SSLContext
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
-import orjson
-import pyarrow as pa
 
+from holdfast.client import json_text
 from holdfast.client.protocol import (
     ARROW,
     JSON,
@@ -28,6 +27,9 @@ from holdfast.client.protocol import (
 )
 from holdfast.client.results import Result, Row
 from holdfast.errors import Retriable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["AsyncClient"]
 
@@ -119,7 +121,7 @@ class AsyncClient:
 
     async def tables(self) -> list[dict[str, Any]]:
         """See `Client.tables`."""
-        return await self._asked(None, JSON, lambda data: list(orjson.loads(data)["tables"]))
+        return await self._asked(None, JSON, lambda data: list(json_text.loads(data)["tables"]))
 
     async def _asked(self, body: bytes | None, accept: str, read: Callable[[bytes], T]) -> T:
         tries = Tries(self._line, self._options.retry_s)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ssl import SSLContext
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
-import orjson
-import pyarrow as pa
 
+from holdfast.client import json_text
 from holdfast.client.protocol import (
     ARROW,
     JSON,
@@ -27,6 +26,9 @@ from holdfast.client.protocol import (
 )
 from holdfast.client.results import Result, Row
 from holdfast.errors import Retriable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Client"]
 
@@ -144,7 +146,7 @@ class Client:
 
     def tables(self) -> list[dict[str, Any]]:
         """The tables that may be read: name, key, columns, partitions.  Raises as `query`."""
-        return self._asked(None, JSON, lambda data: list(orjson.loads(data)["tables"]))
+        return self._asked(None, JSON, lambda data: list(json_text.loads(data)["tables"]))
 
     def _asked(self, body: bytes | None, accept: str, read: Callable[[bytes], T]) -> T:
         tries = Tries(self._line, self._options.retry_s)

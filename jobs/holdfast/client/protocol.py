@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import orjson
-import pyarrow as pa
 
 from holdfast import errors
+from holdfast.client import json_text
 from holdfast.client.results import Partition, Result, Row
 from holdfast.errors import HoldfastError, InvalidConfig, PositionLost, Refused, Retriable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "ARROW",
@@ -100,14 +102,14 @@ def body_of(
         body["properties"] = dict(properties)
     if resume:
         body["resume"] = resume
-    return orjson.dumps(body)
+    return json_text.dumps(body)
 
 
 def error_of(status: int, data: bytes) -> HoldfastError:
     """The error in an answer, of the class that the server raised."""
     try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError:
+        body = json_text.loads(data)
+    except json_text.JSONDecodeError:
         body = None
     if not isinstance(body, dict):
         body = {"message": data[:200].decode(errors="replace") or "no answer"}
@@ -134,7 +136,7 @@ def result_of(data: bytes) -> Result:
     Raises:
         HoldfastError: the answer ended with one.
     """
-    body = orjson.loads(data)
+    body = json_text.loads(data)
     if "error" in body:
         raise _told(body["error"], 500)
     columns = tuple(c["name"] for c in body["columns"])
@@ -153,6 +155,13 @@ def arrow_of(data: bytes) -> pa.Table:
     Raises:
         HoldfastError: the answer ended with one.
     """
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError as missing:
+        raise InvalidConfig(
+            "Answers as Arrow tables need the package pyarrow, which is not installed.",
+            action="pip install pyarrow, or ask for rows",
+        ) from missing
     reader = pa.ipc.open_stream(data)
     batches, last = [], b"{}"
     while True:
@@ -164,7 +173,7 @@ def arrow_of(data: bytes) -> pa.Table:
             last = metadata[b"holdfast"]
         elif batch.num_rows:
             batches.append(batch)
-    told = orjson.loads(last)
+    told = json_text.loads(last)
     if "error" in told:
         raise _told(told["error"], 500)
     schema = reader.schema.with_metadata({b"holdfast": last})
@@ -263,7 +272,7 @@ class Changes:
         if data.startswith("["):
             self._waiting.append(data)
             return
-        told = orjson.loads(data)
+        told = json_text.loads(data)
         if "error" in told:
             raise _told(told["error"], 500)
         if "columns" in told:
@@ -321,7 +330,7 @@ def loads(data: bytes | str, types: Sequence[str]) -> Any:
     """Parse JSON; numbers keep every digit if a column is a DECIMAL."""
     if any("DECIMAL" in kind for kind in types):
         return json.loads(data, parse_float=Decimal)
-    return orjson.loads(data)
+    return json_text.loads(data)
 
 
 def decoder(types: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from holdfast.config.settings import Settings
 from holdfast.serve.cluster.members import Plan
 from holdfast.serve.cluster.peer import PeerSettings
 from holdfast.serve.console.app import PREFIX, Console
+from holdfast.serve.console.jobs import Beside
 from holdfast.serve.follow.catalog import Script
 from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.request import App
@@ -30,15 +30,12 @@ async def answering(
     plan: Plan,
     listen: Listen,
     peers: PeerSettings,
-    *,
-    drivers: Sequence[str] = (),
-    runs_of: Sequence[Path] = (),
+    beside: Beside | None = None,
 ) -> AsyncGenerator[Node, None]:
     """Context of a running server; leaving it ends push queries first and closes the stores last.
 
     Args:
-        drivers: addresses of jobs' drivers, for the console.
-        runs_of: other homes with compaction plans and chaos runs, for the console.
+        beside: what the console shows beside the tables.
 
     Raises:
         InvalidStatement, InvalidConfig, Refused: see `Node` and `holdfast.serve.http.server`.
@@ -51,7 +48,7 @@ async def answering(
         stack.push_async_callback(engine.aclose)
         preparing = asyncio.create_task(asyncio.to_thread(engine.prepare))
         stack.push_async_callback(asyncio.wait, [preparing])
-        console = await stack.enter_async_context(Console(serving, drivers, runs_of, listen.limits))
+        console = await stack.enter_async_context(Console(serving, beside, listen.limits))
         meter = Meter()
         mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster, meter)}
         await stack.enter_async_context(running(serving, engine, listen, mounts, meter))

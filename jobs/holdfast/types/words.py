@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 __all__ = ["human_bytes", "human_seconds", "listed", "nearest", "shortened"]
 
+_MILLISECONDS_BELOW_S = 0.0995  # one digit after the point would tell too little
+_LEAST_S = 0.0005
+
 
 def human_bytes(count: float) -> str:
     """4096 as "4.0 KiB"."""
@@ -19,10 +22,12 @@ def human_bytes(count: float) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """90 as "1.5 min"; below a minute with one digit after the point."""
+    """90 as "1.5 min", 0.012 as "12 ms"; from 0.1 s to a minute with one digit after the point."""
     for limit, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= limit:
             return f"{seconds / limit:.1f} {unit}"
+    if 0 < seconds < _MILLISECONDS_BELOW_S:
+        return f"{seconds * 1000:.0f} ms" if seconds >= _LEAST_S else "<1 ms"
     return f"{seconds:.1f} s"
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from holdfast.local.broker import BrokerStatus
 from holdfast.serve.console.app import Console
+from holdfast.serve.console.jobs import Beside
 from holdfast.serve.http.guard.access import token_hash
 from holdfast.serve.query import QueryEngine
+from holdfast.serve.query.streams import Streams
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.snapshots import SnapshotState
 from tests.support.browser import Chromium, Page, find_chromium
 from tests.support.console.driver import DriverOf
@@ -26,8 +32,10 @@ VIEWS = {
     "tables": "Tables & queries",
     "rows": "Rows",
     "sql": "SQL",
+    "topics": "Topics",
     "partitions": "State partitions",
     "activity": "Activity",
+    "jobs": "Jobs",
     "compaction": "Changelog compaction",
     "chaos": "Chaos runs",
 }
@@ -60,15 +68,33 @@ def filled() -> World:
     return world
 
 
+def make_topics(brokers: str) -> None:
+    """Orders in their topic, and a dead letter."""
+    admin = Admin({"bootstrap.servers": brokers})
+    for name, partitions in (("shop_orders", 4), ("shop-dead-letter", 1)):
+        if admin.describe(name) is None:
+            admin.create_topic(name, partitions)
+    producer = Producer({"bootstrap.servers": brokers})
+    for number in range(3):
+        order = {"customer": f"k{number}", "product": "tea", "amount": BIG, "ts": 1_000}
+        producer.produce("shop_orders", json.dumps(order), f"k{number}", partition=0)
+    reason: dict[str, str | bytes | None]
+    reason = {"holdfast.reason": b"value: not valid JSON at character 3"}
+    producer.produce("shop-dead-letter", "{x", headers=reason)
+    producer.flush()
+
+
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def shop(tmp_path_factory: pytest.TempPathFactory, kafka: BrokerStatus) -> Iterator[Shop]:
+    make_topics(kafka.bootstrap_servers)
     home = tmp_path_factory.mktemp("home")
     write_chaos_run(home)
     write_plan(home)
     world = filled()
     driver = DriverOf(world, lag=12_345)
-    console = Console(world.serving(home), [driver.url])
-    engine = {"queries": lambda s: QueryEngine(s.catalog, s.reader)}
+    console = Console(world.serving(home, kafka.bootstrap_servers), Beside([driver.url]))
+    streams = Streams({"bootstrap.servers": kafka.bootstrap_servers})
+    engine = {"queries": lambda s: QueryEngine(s.catalog, s.reader, None, streams)}
     with served(home, mounts={"/console": console}, world=world, **engine) as server:
         found = Shop(server, world, driver, console)
         for _ in range(3):
@@ -202,7 +228,7 @@ def test_pull_and_push_queries_are_answered(page: Page, shop: Shop) -> None:
     write("SELECT CITY, TOTAL + 1 AS NEXT FROM PER_CITY WHERE CITY = 'Oslo';")
     says(page, "1 row ")
     assert "11" in page.text(".grid tbody")
-    says(page, "level with the changelog")
+    says(page, "up to date with the changelog")
     write("SELECT * FROM NOWHERE;")
     page.wait("document.querySelector('main .notice.invalid')?.innerText.includes('NOWHERE')")
     write("SELECT * FROM PER_CITY EMIT CHANGES;")
@@ -228,7 +254,7 @@ def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> N
         go(page, shop, "partitions/PER_CUSTOMER")
         page.wait("document.querySelectorAll('main tbody tr').length === 4")
         says(page, "volume 1")
-        says(page, "level")
+        says(page, "up to date")
         page.wait("/\\d+ %/.test(document.querySelector('td:last-child').innerText)")
         assert page.count("[role=meter]") == 8
         page.wait("document.querySelector('#health').innerText === 'restoring'")
@@ -242,7 +268,7 @@ def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> N
         (SnapshotState(), "snapshot: none yet"),
         (SnapshotState(error="The bucket is gone."), "snapshot: failing"),
         (SnapshotState(10, 1_000, 12 << 20), "days ago, 12.0 MiB, 50 behind"),
-        (SnapshotState(10_000, 1_000, 12 << 20, error="Gone."), "12.0 MiB, level, failing"),
+        (SnapshotState(10_000, 1_000, 12 << 20, error="Gone."), "12.0 MiB, up to date, failing"),
     ],
 )
 def test_partitions_show_their_newest_snapshot(
@@ -270,6 +296,76 @@ def test_activity_is_drawn_over_time(page: Page, shop: Shop) -> None:
     shop.driver.batch(4_000, seconds=0.5, commit_seconds=0.02)
     shop.look()
     page.wait(f"Math.max(...{lines}) > {before}", "the line grows")
+
+
+def test_a_value_that_stands_alone_is_a_dot(page: Page, shop: Shop) -> None:
+    for _ in range(12):
+        shop.look()
+    shop.driver.batch(4_000, seconds=0.5, commit_seconds=0.02)
+    for _ in range(12):
+        shop.look()
+    go(page, shop, "activity")
+    page.wait("document.querySelectorAll('.chart:nth-child(3) .dot').length > 0", "a lone batch")
+
+
+def test_a_drag_over_a_plot_zooms_every_plot(page: Page, shop: Shop) -> None:
+    go(page, shop, "activity")
+    page.wait("document.querySelectorAll('.chart').length === 7")
+    span = "[...document.querySelectorAll('.chart:nth-child(2) .axis')].at(-1).textContent"
+    before = page.run(span)
+    page.drag(".chart svg", 0.3, 0.6)
+    page.wait(f"{span} !== {before!r}", "another time at the right edge")
+    page.wait("document.querySelector('.title button:not([hidden])').innerText.includes('–')")
+    page.click(".title button")
+    page.wait("document.querySelector('.title button').hidden")
+
+
+def test_a_wide_topology_is_scrolled_and_can_be_fitted(chromium: Chromium, shop: Shop) -> None:
+    with chromium.page(width=PHONE["width"], height=PHONE["height"]) as page:
+        go(page, shop, "tables")
+        page.wait("document.querySelectorAll('.node').length > 12")
+        inside = "(e => e.scrollWidth - e.clientWidth)(document.querySelector('.topology'))"
+        page.wait(f"{inside} > 0", "more than the phone shows")
+        says(page, "scroll sideways for more")
+        page.click(".zoom button[title='Show all of it']")
+        page.wait(f"{inside} <= 0", "all of it")
+        assert page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_stream_is_asked_for_its_records(page: Page, shop: Shop) -> None:
+    go(page, shop, "tables/ORDERS")
+    says(page, "Nothing asked yet")
+    page.click("[aria-label='Records of ORDERS'] .tools button")
+    says(page, str(BIG))
+    says(page, "complete")
+    page.click("[aria-label='Records of ORDERS'] .tools button:nth-child(2)")
+    page.wait("document.querySelector('.pill.live')")
+    page.click("[aria-label='Records of ORDERS'] .tools button:nth-child(3)")
+    says(page, "stopped")
+
+
+def test_messages_are_shown_with_headers_and_dead_letters_with_their_reason(
+    page: Page, shop: Shop
+) -> None:
+    go(page, shop, "topics")
+    page.wait("document.querySelectorAll('tbody tr').length > 5")
+    assert page.text("tr .pill") == "dead letters"
+    go(page, shop, "topics/shop-dead-letter")
+    page.wait("document.querySelector('.message')")
+    assert page.text(".reason") == "value: not valid JSON at character 3"
+    page.click(".message summary")
+    says(page, "header holdfast.reason")
+    go(page, shop, "topics/shop_orders/0")
+    page.wait("document.querySelectorAll('.message').length >= 3")
+    page.click(".message summary")
+    says(page, f'"amount": {BIG}')
+    says(page, "shop-ctas_per_customer")
+
+
+def test_times_tell_their_zone(page: Page, shop: Shop) -> None:
+    page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    go(page, shop, f"chaos/{CHAOS_RUN}")
+    says(page, "1970-01-01 05:46:40 +05:30")
 
 
 def test_plans_and_verdicts_are_told_with_their_reports(page: Page, shop: Shop) -> None:

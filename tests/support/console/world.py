@@ -185,9 +185,9 @@ class World:
             if (listens, partition) == place:
                 queue.put_nowait(change)
 
-    def serving(self, home: Path) -> Serving:
+    def serving(self, home: Path, brokers: str = "localhost:9092") -> Serving:
         """The parts of a server that the console needs."""
-        settings = Settings(application_id=JOB, home=str(home))
+        settings = Settings(application_id=JOB, home=str(home), bootstrap_servers=brokers)
         started = int(time.time() * 1000) - 3_600_000
         return Serving(settings, _Catalog(self), _Reader(self), self, _nobody, started)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -22,9 +23,9 @@ def _plan(*topics: TopicFacts, policy: Policy | None = None) -> Plan:
     return make_plan(a_survey(*topics), policy or Policy())
 
 
-def _text(plan: Plan) -> str:
+def _text(plan: Plan, width: int = 300) -> str:
     out = io.StringIO()
-    Console(file=out, width=300).print(plan_view(plan))
+    Console(file=out, width=width).print(plan_view(plan))
     return out.getvalue()
 
 
@@ -85,3 +86,21 @@ def test_no_evidence_is_taken_for_markup() -> None:
     assert "a\\*b\\|c" in page
     assert "\\<b\\>it\\</b\\> is \\`gone\\` for good" in page
     assert "[red]x" in _text(_plan(a_topic("t", orphaned="[red]x")))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_name_and_no_number_is_broken_at_any_width(rich_plan: Plan, width: int) -> None:
+    shown = _text(rich_plan, width)
+    for topic in rich_plan.topics:
+        assert re.search(rf"^ *{re.escape(topic.topic)}\b", shown, re.MULTILINE)
+    facts = re.findall(r"bytes now: [0-9.]+ \w+;", shown)
+    assert len(facts) == len(rich_plan.topics)
+
+
+def test_a_changelog_that_is_not_cleaned_says_so_in_every_column(rich_plan: Plan) -> None:
+    (quiet,) = [t for t in rich_plan.topics if not t.temporary][:1]
+    (line,) = [ln for ln in as_markdown(rich_plan).splitlines() if f"| {quiet.topic} |" in ln]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells.count("as now") == 2
+    assert cells.count("not cleaned") == 1
+    assert "" not in cells[1:]

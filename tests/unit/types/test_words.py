@@ -12,6 +12,6 @@ def test_bytes_are_shown_in_units() -> None:
 
 
 def test_seconds_are_shown_in_units() -> None:
-    assert [human_seconds(s) for s in (0, 59.94, 90, 5400, 129_600)] == [
-        "0.0 s", "59.9 s", "1.5 min", "1.5 h", "1.5 d",
+    assert [human_seconds(s) for s in (0, 0.0001, 0.012, 0.12, 59.94, 90, 5400, 129_600)] == [
+        "0.0 s", "<1 ms", "12 ms", "0.1 s", "59.9 s", "1.5 min", "1.5 h", "1.5 d",
     ]  # fmt: skip

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
 from rich.text import Text
 
+from holdfast.compaction.fitting import FittingTable
 from holdfast.compaction.survey.facts import (
     CleanerState,
     Estimate,
@@ -32,13 +31,7 @@ _BAD = (CleanerState.DEAD, CleanerState.OFF)
 
 def survey_view(survey: Survey) -> RenderableType:
     """Tables, then notes: on topics, brokers, and unknown facts."""
-    table = Table(box=SIMPLE_HEAD)
-    for head in _HEADS:
-        right = head.startswith("*")
-        justify: JustifyMethod = "right" if right else "left"
-        table.add_column(head.removeprefix("*"), justify=justify, overflow="fold")
-    for topic in survey.topics:
-        table.add_row(*_row(topic))
+    table = FittingTable(_HEADS, [_row(topic) for topic in survey.topics])
     lines = _gathered([(t.topic, note) for t in survey.topics for note in _oddities(t)])
     lines += [_broker(survey, n) for n in range(len(survey.brokers))]
     lines += _gathered([_of_topic(note) for note in survey.notes])
@@ -95,7 +88,8 @@ def _row(topic: TopicFacts) -> Sequence[str]:
 def _restore(restore: RestoreFacts) -> str:
     if restore.how is How.UNKNOWN:
         return "?"
-    return ("" if restore.how is How.COUNTED else "~") + human_seconds(restore.seconds)
+    shown = human_seconds(restore.seconds)
+    return shown if restore.how is How.COUNTED or shown.startswith("<") else f"~{shown}"
 
 
 def _count(number: Estimate) -> str:

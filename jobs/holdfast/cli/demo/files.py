@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,14 @@ def demo_sql() -> Path:
     Raises:
         Refused: they are missing; the package was installed without its examples.
     """
-    path = Path(holdfast.__file__).parent.parent / "examples" / "demo.sql"
-    if not path.is_file():
+    beside = Path(holdfast.__file__).parent.parent / "examples" / "demo.sql"
+    places = (beside, Path(sys.prefix, "share", "holdfast", "examples", "demo.sql"))
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         raise Refused(
-            f"There is no {path}.",
-            cause="the package was installed without its checkout.",
-            action="run `make demo` in a checkout, or name a file with --sql.",
+            f"There is neither {places[0]} nor {places[1]}.",
+            cause="the package was copied, not installed.",
+            action="run `make demo` in a checkout, or install the wheel with pip.",
         )
     # A relative path is easier to retype.
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

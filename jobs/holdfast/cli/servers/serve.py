@@ -250,7 +250,9 @@ def _secret(path: Path) -> str:
 async def _run(
     scripts: list[Script], settings: Settings, given: _Options, listen: Listen, peers: PeerSettings
 ) -> None:
+    from holdfast.deploy.local.logs import DeploymentsOfHome
     from holdfast.serve.cluster.members import Plan
+    from holdfast.serve.console.jobs import Beside
     from holdfast.serve.server import answering
 
     addresses = given.peers or listen.url
@@ -260,7 +262,12 @@ async def _run(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     server = answering(
-        scripts, settings, plan, listen, peers, drivers=given.drivers, runs_of=given.runs_of
+        scripts,
+        settings,
+        plan,
+        listen,
+        peers,
+        Beside(given.drivers, given.runs_of, DeploymentsOfHome(Path(settings.home))),
     )
     async with server as node:
         click.echo(f"Server {plan.me} of {len(plan.addresses)} answers at {listen.url}", err=True)

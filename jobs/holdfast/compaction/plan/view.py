@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from holdfast.compaction.fitting import FittingTable
 from holdfast.compaction.plan.plan import Change, Plan, TopicPlan
 from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["as_markdown", "plan_view"]
 
-_COSTS = ("", "changelog", "*bytes now", "*after", "*at worst", "*restore now", "*after",
-          "*at worst", "*cleaner", "*takes")  # fmt: skip
+_COSTS = ("", "changelog", "*bytes now", "*bytes after", "*at worst", "*restore now",
+          "*restore after", "*at worst", "*cleaner", "*takes")  # fmt: skip
+_TITLE = 1
+_AS_NOW, _NO_WORK, _NOT_CLEANED = "as now", "none", "not cleaned"
 _CHANGES = ("changelog", "setting", "before", "after", "")
 _INDENT = "    "
 _STAYS, _PUT_BACK = "stays", "put back after the cleaning"
@@ -26,10 +27,10 @@ def plan_view(plan: Plan) -> RenderableType:
     """The changes, the gain and the risks; the hash is in the last line."""
     parts: list[RenderableType] = [_head(plan)]
     if plan.topics:
-        parts.append(_table(_COSTS, [_cost_row(t) for t in plan.topics]))
+        parts.append(FittingTable(_COSTS, [_cost_row(t) for t in plan.topics], _TITLE))
     changes = list(_change_rows(plan))
     if changes:
-        parts.append(_table(_CHANGES, changes))
+        parts.append(FittingTable(_CHANGES, changes))
     parts += [_paragraph(line) for line in _remarks(plan)]
     return Group(*parts, Text(_seal(plan)))
 
@@ -69,13 +70,13 @@ def _cost_row(topic: TopicPlan) -> tuple[str, ...]:
         "" if topic.nothing else str(topic.order + 1),
         topic.topic,
         human_bytes(topic.before.bytes),
-        human_bytes(topic.after.bytes) if cleaned else "",
+        human_bytes(topic.after.bytes) if cleaned else _AS_NOW,
         human_bytes(topic.steady.bytes),
         human_seconds(topic.before.restore_s),
-        human_seconds(topic.after.restore_s) if cleaned else "",
+        human_seconds(topic.after.restore_s) if cleaned else _AS_NOW,
         human_seconds(topic.steady.restore_s),
-        human_bytes(work) if cleaned else "",
-        human_seconds(topic.cleaner_s) if cleaned else "",
+        human_bytes(work) if cleaned else _NO_WORK,
+        human_seconds(topic.cleaner_s) if cleaned else _NOT_CLEANED,
     )
 
 
@@ -117,17 +118,6 @@ def _paragraph(line: str) -> RenderableType:
 def _bullet(line: str) -> str:
     plain = line.lstrip()
     return f"{line[: len(line) - len(plain)]}* {_escaped(plain)}"
-
-
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for head in heads:
-        right = head.startswith("*")
-        justify: JustifyMethod = "right" if right else "left"
-        table.add_column(head.removeprefix("*"), justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def _grid(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

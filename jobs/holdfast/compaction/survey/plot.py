@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from holdfast.compaction.survey.facts import Survey, TopicFacts
-from holdfast.pages.plots import STYLE
+from holdfast.pages.plots import STYLE, byte_ticks, second_ticks
 from holdfast.types.words import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -98,8 +96,7 @@ def _draw_bytes(axes: Axes, topics: Sequence[TopicFacts]) -> None:
         axes.annotate(f" {human_bytes(topic.bytes)}", (left[n], n), va="center")
     most = 1.14 * max(left, default=0.0) or 1.0
     axes.set_xlim(0, most)
-    axes.xaxis.set_major_locator(MultipleLocator(2.0 ** round(math.log2(most / 4))))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: human_bytes(x)))
+    byte_ticks(axes.xaxis, most)
     _titled(axes, "Bytes of one replica")
 
 
@@ -108,9 +105,9 @@ def _draw_restore(axes: Axes, topics: Sequence[TopicFacts]) -> None:
     axes.barh(range(len(topics)), seconds, color="#3d82d6")
     for n, each in enumerate(seconds):
         axes.annotate(f" {human_seconds(each)}", (each, n), va="center")
-    axes.set_xlim(0, 1.25 * max(seconds, default=0.0) or 1.0)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: human_seconds(x)))
+    most = 1.25 * max(seconds, default=0.0) or 1.0
+    axes.set_xlim(0, most)
+    second_ticks(axes.xaxis, most)
     _titled(axes, "Restore of the whole table")
 
 

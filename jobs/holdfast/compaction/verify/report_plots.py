@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
 from holdfast.compaction.verify.history import Line
 from holdfast.compaction.verify.verified import OFF_SHARE, TopicResult, Verified
-from holdfast.pages.plots import INK, STYLE, svg
+from holdfast.pages.plots import INK, STYLE, byte_ticks, svg
 from holdfast.types.words import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def partitions_svg(topic: TopicResult, name: str) -> str:
             places = [i + (n - 1) * _HEIGHT for i in range(len(parts))]
             axes.bar(places, heights, width=_HEIGHT, color=color, label=label)
         axes.set_xticks(range(len(parts)), [str(p.partition) for p in parts])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: human_bytes(y)))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
+        byte_ticks(axes.yaxis, max((v for heights in told for v in heights), default=0.0))
         axes.grid(visible=False, axis="x")
         axes.set_title("Bytes by partition", loc="left", fontsize=9.5, fontweight="bold")
         return svg(figure, name)

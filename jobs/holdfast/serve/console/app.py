@@ -9,10 +9,16 @@
 /console/api/activity?after=MS  series since then
 /console/api/tables/NAME/rows?search=…&cursor=…&limit=…
 /console/api/tables/NAME/changes                    server-sent events
+/console/api/jobs                                   every job, and how it is deployed here
+/console/api/jobs/NAME/log                          the end of its driver's log
+/console/api/topics                                 topics of the statements
+/console/api/topics/NAME                            offsets, settings, consumer groups
+/console/api/topics/NAME/messages?partition=…&before=…&limit=…
 /console/api/RUNS[/RUN[/report.html]]               RUNS: compaction or chaos
 
 SQL goes to /v1/query, as from any other client.  Tables that a client may not read are left out;
-runs cover all tables of a home, so only clients that may read every table see them.
+runs, logs and topics cover all tables of a home, and more than the declared columns, so only
+clients that may read every table see them.
 """
 
 from __future__ import annotations
@@ -21,22 +27,23 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qs
-
-import orjson
 
 from holdfast.errors import BadRequest, NotAllowed, Refused
 from holdfast.serve.console import facts, runs
 from holdfast.serve.console.activity import Activity, sample_of
 from holdfast.serve.console.drivers import Driver, Drivers
+from holdfast.serve.console.events import send_events
 from holdfast.serve.console.files import INDEX, PAGE_POLICY, REPORT_POLICY, static_files
+from holdfast.serve.console.jobs import Beside, job_names, jobs_told, log_of
 from holdfast.serve.console.live import live_changes
 from holdfast.serve.console.rows import page_of
+from holdfast.serve.console.topics import JobTopic, Look, Topics, topic_named, topics_of
 from holdfast.serve.contract import ServedTable, Serving
 from holdfast.serve.http.app import AUDIT, CLIENT, RUNNING
 from holdfast.serve.http.guard.access import ANYONE, Client, check_readable
@@ -87,6 +94,14 @@ class _Asked:
             raise BadRequest(f"{name}={text[:40]!r} is not a number.")
         return int(text)
 
+    def optional(self, name: str) -> int | None:
+        """A parameter that is a number, None without it.
+
+        Raises:
+            BadRequest: it is not a number.
+        """
+        return self.number(name, 0) if self.values(name) else None
+
     def opened(self) -> AbstractContextManager[asyncio.Future[Ended]]:
         """Register an open query; the future is done when the query has to end.
 
@@ -118,24 +133,26 @@ class Console:
 
     Args:
         serving: the server.
-        drivers: base addresses of jobs' drivers; drivers in the server's home are found anyway.
-        runs_of: other homes whose compaction plans and chaos runs are shown.
+        beside: what is shown beside the server's tables; drivers in its home are found anyway.
         limits: of a client; only the time to send a part of an answer is used.
     """
 
     def __init__(
         self,
         serving: Serving,
-        drivers: Sequence[str] = (),
-        runs_of: Sequence[Path] = (),
+        beside: Beside | None = None,
         limits: Limits | None = None,
     ) -> None:
         self._serving = serving
         home = Path(serving.settings.home)
-        self._homes = (home, *runs_of)
-        self._drivers = Drivers(home, drivers)
+        beside = beside or Beside()
+        self._homes = (home, *beside.runs_of)
+        self._drivers = Drivers(home, beside.drivers)
         self._limits = limits or Limits()
-        self._told: list[Driver] = []
+        self._deployments = beside.deployments
+        self._kafka = Topics(serving.settings.client())
+        self._heard: list[Driver] = []  # of all jobs
+        self._told: list[Driver] = []  # of the jobs that are served
         self._activity = Activity()
         self._sampling: asyncio.Task[None] | None = None
         self._routes: tuple[tuple[re.Pattern[str], _Handler], ...] = (
@@ -146,6 +163,11 @@ class Console:
             (re.compile("activity"), self._series),
             (re.compile("tables/([^/]+)/rows"), self._rows),
             (re.compile("tables/([^/]+)/changes"), self._changes),
+            (re.compile("jobs"), self._jobs),
+            (re.compile("jobs/([^/]+)/log"), self._log),
+            (re.compile("topics"), self._topics),
+            (re.compile("topics/([^/]+)"), self._topic),
+            (re.compile("topics/([^/]+)/messages"), self._messages),
             (re.compile("(compaction|chaos)"), self._runs),
             (re.compile("(compaction|chaos)/([^/]+)"), self._run),
             (re.compile(r"(compaction|chaos)/([^/]+)/report\.html"), self._report),
@@ -162,7 +184,8 @@ class Console:
 
     async def sample(self) -> None:
         """Take one sample of jobs and servers."""
-        self._told = facts.related(self._serving, await self._drivers.ask())
+        self._heard = await self._drivers.ask()
+        self._told = facts.related(self._serving, self._heard)
         members = self._serving.cluster.members()
         self._activity.add(sample_of(int(time.time() * 1000), self._told, members))
 
@@ -241,7 +264,7 @@ class Console:
         table = self._table(asked)
         with asked.opened() as stop:
             asked.note("changes of", table.name, 0)
-            await _send_events(asked.request, live_changes(self._serving.reader, table), stop)
+            await send_events(asked.request, live_changes(self._serving.reader, table), stop)
 
     def _table(self, asked: _Asked) -> ServedTable:
         name = asked.names[0]
@@ -252,19 +275,58 @@ class Console:
             raise Refused(told.reason if told else f"There is no table {name[:100]}.")
         return table
 
+    async def _jobs(self, asked: _Asked) -> None:
+        _check_all(asked.client, "Jobs")
+        deployed = await asyncio.to_thread(self._deployments.all)
+        main = self._serving.settings.application_id
+        await asked.request.json(jobs_told(self._heard, deployed, main))
+
+    async def _log(self, asked: _Asked) -> None:
+        _check_all(asked.client, "Logs")
+        told = await asyncio.to_thread(log_of, self._deployments, asked.names[0])
+        asked.note("log of", asked.names[0], len(told["lines"]))
+        await asked.request.json(told)
+
+    async def _topics(self, asked: _Asked) -> None:
+        _check_all(asked.client, "Topics")
+        await asked.request.json(await self._kafka.listed(self._topics_known()))
+
+    async def _topic(self, asked: _Asked) -> None:
+        await asked.request.json(await self._kafka.told(self._topic_asked(asked)))
+
+    async def _messages(self, asked: _Asked) -> None:
+        topic = self._topic_asked(asked)
+        limit, partition = asked.number("limit", 50), asked.optional("partition")
+        look = Look(limit, partition, asked.optional("before"))
+        with asked.opened():
+            found = await self._kafka.messages(topic, look)
+        asked.note("messages of", topic.name, len(found))
+        await asked.request.json(found)
+
+    def _topic_asked(self, asked: _Asked) -> JobTopic:
+        _check_all(asked.client, "Topics")
+        return topic_named(self._topics_known(), asked.names[0])
+
+    def _topics_known(self) -> dict[str, JobTopic]:
+        serving = self._serving
+        changelogs = facts.changelogs(serving, self._told)
+        main, letters = serving.settings.application_id, serving.settings.ingest.dead_letter_topic
+        jobs = job_names(self._told)
+        return topics_of(serving.catalog.topology(), jobs, changelogs, main, letters)
+
     async def _runs(self, asked: _Asked) -> None:
-        _check_runs(asked.client)
+        _check_all(asked.client, "Runs")
         read = {"compaction": runs.compaction_runs, "chaos": runs.chaos_runs}[asked.names[0]]
         await asked.request.json(await asyncio.to_thread(read, self._homes))
 
     async def _run(self, asked: _Asked) -> None:
-        _check_runs(asked.client)
+        _check_all(asked.client, "Runs")
         kind, name = asked.names
         read = {"compaction": runs.compaction_run, "chaos": runs.chaos_run}[kind]
         await asked.request.json(await asyncio.to_thread(read, self._homes, name))
 
     async def _report(self, asked: _Asked) -> None:
-        _check_runs(asked.client)
+        _check_all(asked.client, "Runs")
         kind, name = asked.names
         body = await asyncio.to_thread(runs.report_of, self._homes, kind, name)
         policy = {"content-security-policy": REPORT_POLICY}
@@ -274,10 +336,10 @@ class Console:
 _Handler = Callable[[_Asked], Awaitable[None]]
 
 
-def _check_runs(client: Client) -> None:
+def _check_all(client: Client, what: str) -> None:
     if not client.reads_all:
         raise NotAllowed(
-            f"Runs cover every table, and {client.name} may not read all of them.",
+            f"{what} cover every table, and {client.name} may not read all of them.",
             action="ask the administrator of the server's tokens for one that reads `*`",
         )
 
@@ -306,44 +368,3 @@ async def _file(request: Request) -> None:
         await request.respond(b"", status=304, kind=found.kind, headers=headers)
     else:
         await request.respond(found.body, kind=found.kind, headers=headers)
-
-
-async def _send_events(
-    request: Request,
-    values: AsyncGenerator[Mapping[str, Any], None],
-    stop: asyncio.Future[Ended],
-) -> None:
-    """Send events until they end, fail, the client disconnects, or `stop` is done."""
-    await request.start(200, "text/event-stream", {"x-accel-buffering": "no"})
-    sending = asyncio.create_task(_send_all(request, values))
-    leaving = asyncio.create_task(_disconnected(request))
-    try:
-        await asyncio.wait((sending, leaving, stop), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sending, leaving):
-            task.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
-
-
-async def _send_all(request: Request, values: AsyncGenerator[Mapping[str, Any], None]) -> None:
-    async with aclosing(values):
-        try:
-            async for value in values:
-                await _send_event(request, value)
-        except TimeoutError:
-            return  # a client that reads nothing is disconnected
-        except Exception as error:  # noqa: BLE001 - the answer has begun, so it ends with the error
-            _LOG.info("live changes ended", exc_info=True)
-            await _send_event(request, {"error": {"message": str(error)}})
-    await request.send({"type": "http.response.body", "body": b""})
-
-
-async def _send_event(request: Request, value: Mapping[str, Any]) -> None:
-    body = b"data: " + orjson.dumps(value) + b"\n\n"
-    async with asyncio.timeout(request.limits.send_s):
-        await request.send({"type": "http.response.body", "body": body, "more_body": True})
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

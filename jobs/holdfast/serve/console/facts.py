@@ -20,7 +20,7 @@ from holdfast.types.ids import changelog_topic
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Topology
 
-__all__ = ["graph", "known_queries", "overview", "partitions", "related", "relation"]
+__all__ = ["changelogs", "graph", "known_queries", "overview", "partitions", "related", "relation"]
 
 
 def overview(serving: Serving, drivers: Sequence[Driver], seen: Visible) -> dict[str, Any]:
@@ -209,8 +209,8 @@ def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
 
 def graph(serving: Serving, drivers: Iterable[Driver], seen: Visible) -> dict[str, Any]:
     """The visible part of all jobs' topology, as `graph_of` draws it."""
-    changelogs = _changelogs(serving, drivers)
-    return asdict(graph_of(seen.topology.queries, changelogs, seen.results))
+    found = changelogs(serving, drivers)
+    return asdict(graph_of(seen.topology.queries, found, seen.results))
 
 
 def known_queries(serving: Serving, seen: Visible) -> set[str]:
@@ -219,7 +219,7 @@ def known_queries(serving: Serving, seen: Visible) -> set[str]:
     return {query.id for query in queries if query.sink.name in seen.names}
 
 
-def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
+def changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
     """Changelog topics, by the id of the query."""
     told = _told_by_query(serving, drivers)
     main = serving.settings.application_id
@@ -253,7 +253,7 @@ def relation(
         "name": name,
         "statement": query.statement,
         "explain": explain(alone),
-        "changelog": _changelogs(serving, drivers).get(query.id, ""),
+        "changelog": changelogs(serving, drivers).get(query.id, ""),
     }
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.console.app import Console
+from holdfast.serve.console.jobs import Beside
 from holdfast.serve.contract import MemberState, Serving
 from holdfast.serve.http.app import CLIENT
 from holdfast.serve.http.guard.access import ANYONE, Client
@@ -94,7 +95,7 @@ def asking(tmp_path: Path) -> Asking:
     write_chaos_run(tmp_path)
     write_plan(tmp_path)
     serving = world.serving(tmp_path)
-    return Asking(world, serving, Console(serving, [driver.url]))
+    return Asking(world, serving, Console(serving, Beside([driver.url])))
 
 
 def test_the_page_is_under_a_policy_that_lets_nothing_else_in(asking: Asking) -> None:
@@ -191,7 +192,9 @@ def test_partitions_have_the_newest_snapshot_if_any_are_taken(tmp_path: Path) ->
     world = World()
     for snapshot in (None, SnapshotState(90, 1_000, 4_096, 1_024, 2.5, "The bucket is gone.")):
         serving = world.serving(tmp_path)
-        asking = Asking(world, serving, Console(serving, [DriverOf(world, snapshot=snapshot).url]))
+        asking = Asking(
+            world, serving, Console(serving, Beside([DriverOf(world, snapshot=snapshot).url]))
+        )
         told = asking.get("/console/api/partitions").json
         assert len(told) == 12
         shown = asdict(snapshot) if snapshot else None
@@ -215,7 +218,7 @@ def test_of_jobs_with_the_same_statements_that_counts_which_is_followed(tmp_path
     copies = World(script=f"{elsewhere} CREATE STREAM copies AS SELECT * FROM s;")
     stranger = DriverOf(copies, application_id="stranger")
     serving = world.serving(tmp_path)
-    asking = Asking(world, serving, Console(serving, [ours.url, other.url, stranger.url]))
+    asking = Asking(world, serving, Console(serving, Beside([ours.url, other.url, stranger.url])))
     told = asking.get("/console/api/overview").json
     assert [j["application_id"] for j in told["jobs"]] == ["older", "shop"]
     assert {r["source_lag"] for r in told["relations"] if r["query"]} == {1}
@@ -287,6 +290,44 @@ def test_who_may_not_read_a_table_sees_nothing_of_it(asking: Asking) -> None:
     for name in ("PER_CUSTOMER", "ORDERS", "NOTHING"):
         answer = asking.get(f"/console/api/relations/{name}", client=GUEST)
         assert (answer.status, f"may not read {name}." in answer.json["message"]) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "path", ["jobs", "jobs/shop/log", "topics", "topics/shop_orders", "topics/shop_orders/messages"]
+)
+def test_who_may_not_read_every_table_sees_no_logs_and_no_topics(asking: Asking, path: str) -> None:
+    answer = asking.get(f"/console/api/{path}", client=GUEST)
+    assert answer.status == 403
+    assert "may not read all of them" in answer.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("topics/__consumer_offsets", 400, "no topic of the served statements"),
+        ("topics/__consumer_offsets/messages", 400, "no topic of the served statements"),
+        ("topics/shop_orders/messages?limit=101", 400, "not between 1 and 100"),
+        ("topics/shop_orders/messages?limit=0", 400, "not between 1 and 100"),
+        ("topics/shop_orders/messages?before=3", 400, "`partition` is missing"),
+        ("topics/shop_orders/messages?partition=x", 400, "not a number"),
+        ("jobs/other/log", 400, "no deployment other on this machine"),
+        ("jobs/..%2F..%2Fetc/log", 404, "nothing at"),
+    ],
+)
+def test_a_look_at_anything_else_is_refused_before_kafka_is_asked(
+    asking: Asking, path: str, status: int, says: str
+) -> None:
+    answer = asking.get(f"/console/api/{path}")
+    assert answer.status == status
+    assert says in answer.json["message"]
+
+
+def test_every_job_of_the_home_is_told_with_its_queries(asking: Asking) -> None:
+    (job,) = asking.get("/console/api/jobs").json
+    assert (job["application_id"], job["ready"], job["deployment"]) == ("shop", True, None)
+    lost = {q["sink"]: q["dropped_late"] for q in job["queries"]}
+    assert lost["PER_PRODUCT_MINUTE"] == 3
+    assert lost["PER_CITY"] == 0
 
 
 def test_sums_over_tables_are_those_of_what_is_seen(asking: Asking) -> None:

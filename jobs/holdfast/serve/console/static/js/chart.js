@@ -1,10 +1,13 @@
-// Lines over time, with a cursor that tells the values.
+// Lines over time, with a cursor that tells the values and a drag that zooms.
 
 import { el, svg } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, zone } from "./format.js";
 
 const SIZE = { height: 170, left: 52, right: 12, top: 10, bottom: 22 };
 const COLORS = 6;
+const DOT = 2.6;
+const GAP = 8; // samples that may be missing within a line
+const DRAG = 12; // pixels below which a drag is a click
 
 export function color(index) {
   return `var(--s${(index % COLORS) + 1})`;
@@ -13,11 +16,11 @@ export function color(index) {
 /**
  * A figure. `series` are {name, values}, one value per moment of `at` (ms), null where nothing is
  * known; `format` words a value; `width` in pixels; `hint` "most": the highest series
- * counts, not their sum.
+ * counts, not their sum; `zoom(from, to)` is called for the part that was drawn over.
  */
-export function chart(title, at, series, { format, from, to, width, hint = "" }) {
+export function chart(title, at, series, { format, from, to, width, hint = "", zoom = null }) {
   const shown = series.filter((s) => s.values.some((v) => v !== null));
-  const most = Math.max(0, ...shown.flatMap((s) => s.values.filter((v, i) => v !== null && at[i] >= from)));
+  const most = Math.max(0, ...shown.flatMap((s) => s.values.filter((v, i) => v !== null && at[i] >= from && at[i] <= to)));
   const top = round(most);
   const x = (ms) => SIZE.left + ((ms - from) / (to - from)) * (width - SIZE.left - SIZE.right);
   const y = (v) => SIZE.height - SIZE.bottom - (v / top) * (SIZE.height - SIZE.top - SIZE.bottom);
@@ -27,8 +30,10 @@ export function chart(title, at, series, { format, from, to, width, hint = "" })
     "aria-label": `${title}: now ${words}` });
   picture.append(...axes({ top, from, to, width }, x, y, format));
   shown.forEach((s) => {
-    picture.append(svg("path", { class: "series", d: path(at, s.values, x, y, from),
-      style: { stroke: color(series.indexOf(s)) } }));
+    const { line, dots } = path(at, s.values, x, y, from, to);
+    const ink = color(series.indexOf(s));
+    picture.append(svg("path", { class: "series", d: line, style: { stroke: ink } }),
+      ...dots.map(([cx, cy]) => svg("circle", { class: "dot", cx, cy, r: DOT, style: { fill: ink } })));
   });
   const tip = el("div", { class: "tip", hidden: true });
   const cursor = svg("line", { class: "cursor", y1: SIZE.top, y2: SIZE.height - SIZE.bottom, visibility: "hidden" });
@@ -38,6 +43,7 @@ export function chart(title, at, series, { format, from, to, width, hint = "" })
     el("figcaption", { class: "keyline" }, shown.map((s) => el("span", {},
       el("i", { style: { background: color(series.indexOf(s)) } }), s.name))), tip);
   follow(picture, figure, { at, shown, series, x, format, from, to, width, tip, cursor });
+  if (zoom) draggable(picture, { from, to, width, zoom });
   return figure;
 }
 
@@ -75,20 +81,56 @@ function* axes({ top, from, to, width }, x, y, format) {
   }
 }
 
-/** A line that is broken where nothing is known for long; a single gap is bridged. */
-function path(at, values, x, y, from) {
-  let text = "";
-  let missing = 9;
+/** A line that is broken where nothing is known for long, and dots for values that stand alone. */
+function path(at, values, x, y, from, to) {
+  const runs = [];
+  let missing = GAP + 1;
   values.forEach((value, i) => {
-    if (at[i] < from) return;
+    if (at[i] < from || at[i] > to) return;
     if (value === null) {
       missing += 1;
       return;
     }
-    text += `${missing > 8 ? "M" : "L"}${x(at[i]).toFixed(1)} ${y(value).toFixed(1)}`;
+    if (missing > GAP) runs.push([]);
+    runs.at(-1).push([x(at[i]).toFixed(1), y(value).toFixed(1)]);
     missing = 0;
   });
-  return text;
+  const line = runs.filter((run) => run.length > 1).map((run) => `M${run.map((p) => p.join(" ")).join("L")}`).join("");
+  return { line, dots: runs.filter((run) => run.length === 1).map(([only]) => only) };
+}
+
+/** A drag over the picture marks a part of the time. */
+function draggable(picture, { from, to, width, zoom }) {
+  let began = null;
+  const band = svg("rect", { class: "band", y: SIZE.top, height: SIZE.height - SIZE.top - SIZE.bottom, visibility: "hidden" });
+  picture.append(band);
+  const place = (event) => {
+    const box = picture.getBoundingClientRect();
+    return Math.min(width - SIZE.right, Math.max(SIZE.left, ((event.clientX - box.left) / box.width) * width));
+  };
+  const moment = (at) => from + ((at - SIZE.left) / (width - SIZE.left - SIZE.right)) * (to - from);
+  const end = () => {
+    began = null;
+    band.setAttribute("visibility", "hidden");
+  };
+  picture.addEventListener("pointerdown", (event) => {
+    began = place(event);
+    picture.setPointerCapture(event.pointerId);
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (began === null) return;
+    const now = place(event);
+    band.setAttribute("x", Math.min(began, now));
+    band.setAttribute("width", Math.abs(now - began));
+    band.setAttribute("visibility", "visible");
+  });
+  picture.addEventListener("pointercancel", end);
+  picture.addEventListener("pointerup", (event) => {
+    const [low, high] = [began ?? 0, place(event)].sort((a, b) => a - b);
+    const drawn = began !== null && high - low > DRAG;
+    end();
+    if (drawn) zoom(moment(low), moment(high));
+  });
 }
 
 function follow(picture, figure, { at, shown, series, x, format, from, to, width, tip, cursor }) {
@@ -106,7 +148,7 @@ function follow(picture, figure, { at, shown, series, x, format, from, to, width
     cursor.setAttribute("x1", x(at[i]));
     cursor.setAttribute("x2", x(at[i]));
     cursor.setAttribute("visibility", "visible");
-    tip.replaceChildren(el("b", {}, clock(at[i])), ...shown.map((s) => el("div", {},
+    tip.replaceChildren(el("b", {}, `${clock(at[i])} ${zone(at[i])}`), ...shown.map((s) => el("div", {},
       el("span", {}, el("i", { style: { background: color(series.indexOf(s)), display: "inline-block", width: "9px", height: "9px", borderRadius: "50%", marginRight: "6px" } }), s.name),
       el("b", {}, format(s.values[i])))));
     tip.hidden = false;

@@ -47,11 +47,18 @@ export function ago(ms, now = Date.now()) {
   return passed < 3 ? "now" : `${seconds(Math.floor(passed))} ago`;
 }
 
-/** Local time, "2026-11-21 18:43:21". */
+/** Local time and its zone, "2026-11-21 18:43:21 +01:00". */
 export function moment(ms) {
   if (!ms) return NONE;
   const at = new Date(ms);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)} ${zone(ms)}`;
+}
+
+/** The zone of local times at a moment, "+01:00" or "UTC". */
+export function zone(ms = Date.now()) {
+  const east = -new Date(ms).getTimezoneOffset();
+  if (!east) return "UTC";
+  return `${east < 0 ? "-" : "+"}${two(Math.floor(Math.abs(east) / 60))}:${two(Math.abs(east) % 60)}`;
 }
 
 export function clock(ms) {

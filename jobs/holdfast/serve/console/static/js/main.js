@@ -6,12 +6,14 @@ import { some } from "./format.js";
 import activity from "./views/activity.js";
 import chaos from "./views/chaos.js";
 import compaction from "./views/compaction.js";
+import jobs from "./views/jobs.js";
 import partitions from "./views/partitions.js";
 import rows from "./views/rows.js";
 import sql from "./views/sql.js";
 import tables from "./views/tables.js";
+import topics from "./views/topics.js";
 
-const VIEWS = { tables, rows, sql, partitions, activity, compaction, chaos };
+const VIEWS = { tables, rows, sql, topics, partitions, activity, jobs, compaction, chaos };
 const EVERY_MS = 2000;
 const KEYS = "holdfast.keys";
 
@@ -70,9 +72,15 @@ async function open() {
   say(title);
 }
 
+/** Jobs of the server by name, or their number. */
+function names(jobs, server) {
+  const all = [...new Set([server.application_id, ...jobs.map((j) => j.application_id)])];
+  return all.length > 3 ? some(all.length, "job") : all.join(", ");
+}
+
 function health({ jobs, members, relations, server }) {
   document.getElementById("job").textContent =
-    `${server.application_id} · server ${server.id}${members.length > 1 ? `, one of ${members.length}` : ""}`;
+    `${names(jobs, server)} · server ${server.id}${members.length > 1 ? `, one of ${members.length}` : ""}`;
   const gone = members.filter((m) => m.state === "GONE").length;
   const down = jobs.filter((j) => !j.answers && j.state !== "stopped").length;
   const restoring = members.reduce((sum, m) => sum + m.restoring, 0);

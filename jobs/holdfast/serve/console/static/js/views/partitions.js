@@ -87,14 +87,14 @@ function reached({ offset }) {
 function newest(snapshot, position, now) {
   const { offset, error } = snapshot;
   if (offset < 0) return error ? "failing" : "none yet";
-  const lacks = offset < position ? `${brief(position - offset)} behind` : "level";
+  const lacks = offset < position ? `${brief(position - offset)} behind` : "up to date";
   return `${ago(snapshot.taken_ms, now)}, ${bytes(snapshot.bytes)}, ${lacks}${error && ", failing"}`;
 }
 
 function standing(standby) {
   if (standby.error) return "stopped";
   if (standby.lag < 0) return "restoring";
-  return standby.lag ? `${brief(standby.lag)} behind` : "level";
+  return standby.lag ? `${brief(standby.lag)} behind` : "up to date";
 }
 
 function copy(holder, key, pace) {
@@ -102,7 +102,7 @@ function copy(holder, key, pace) {
   const kind = !holder.answers ? "gone" : holder.restoring ? "" : holder.lag ? "behind" : "level";
   const state = !holder.answers ? el("span", { class: "gone" }, "gone")
     : holder.error ? el("span", { class: "gone", title: holder.error }, "stopped")
-      : el("span", {}, holder.restoring ? restoring(holder, share, pace.of(key, holder)) : holder.lag ? `${brief(holder.lag)} behind` : "level");
+      : el("span", {}, holder.restoring ? restoring(holder, share, pace.of(key, holder)) : holder.lag ? `${brief(holder.lag)} behind` : "up to date");
   return el("div", { class: "copy", title: holder.error ?? `position ${count(holder.position)} of ${count(holder.end)}` },
     `server ${holder.server}`, meter(share, kind, `Server ${holder.server}: ${Math.floor(share * 100)} percent`), state);
 }

@@ -3,7 +3,7 @@
 import { changesOf, events, get } from "../api.js";
 import { el, empty, fill, notice, pill, say } from "../dom.js";
 import { grid, gridRow } from "../grid.js";
-import { brief, clock, some } from "../format.js";
+import { brief, clock, some, zone } from "../format.js";
 
 const PAGE = 50;
 const LIVE_MAX = 200;
@@ -119,7 +119,7 @@ async function follow(place, relation, signal) {
         if (part.columns) columns = part.columns;
         total += part.count ?? 0;
         if (!part.count) continue;
-        const late = part.committed_ms ? `, last commit at ${clock(part.committed_ms)}` : "";
+        const late = part.committed_ms ? `, last commit at ${clock(part.committed_ms)} ${zone(part.committed_ms)}` : "";
         told.textContent = `${some(total, "change")}${late}`;
         if (!paused) add(body, columns, keys, part, relation.name);
       }

@@ -4,7 +4,9 @@ import { get } from "../api.js";
 import { el, empty, fill, pill, show, table } from "../dom.js";
 import { around, drawing } from "../draw.js";
 import { brief, bytes, count, seconds, share, some } from "../format.js";
+import { sample } from "../sample.js";
 import { sqlText } from "../sql_text.js";
+import { zoomable } from "../zoom.js";
 
 const RECENT = 5; // samples
 
@@ -36,19 +38,26 @@ function tile(name, value, more = "", kind = "") {
     el("dd", {}, value, more && el("small", {}, more)));
 }
 
+function jobState(jobs, running) {
+  if (!jobs.length) return "no driver known";
+  if (jobs.length === 1) return running.length ? jobs[0].state : "not running";
+  return `${running.length} of ${jobs.length} running`;
+}
+
 function summary({ jobs, kafka, members, relations, server }, series) {
-  const job = jobs.find((j) => j.application_id === server.application_id) ?? jobs[0];
   const rate = Object.values(series.queries).reduce((sum, q) => sum + mean(q.records_s.slice(-RECENT)), 0);
-  const state = !job ? "no driver known" : job.answers ? job.state : "not running";
-  const executors = job?.executors.length;
-  const lag = job?.lag;
+  const running = jobs.filter((j) => j.answers);
+  const executors = jobs.reduce((sum, j) => sum + j.executors.length, 0);
+  const lags = running.map((j) => j.lag).filter((l) => l !== null && l !== undefined);
+  const lag = lags.length ? lags.reduce((a, b) => a + b, 0) : null;
   const served = relations.filter((r) => r.rows !== undefined);
   const ready = members.filter((m) => m.state !== "GONE");
   return [
-    tile("Job", state, job ? [job.application_id, executors && some(executors, "executor")].filter(Boolean).join(", ") : "rows are served all the same"),
-    tile("Input not yet processed", lag === null || lag === undefined ? "–" : brief(lag),
+    tile(jobs.length > 1 ? "Jobs" : "Job", jobState(jobs, running),
+      jobs.length ? [jobs.length === 1 && jobs[0].application_id, executors && some(executors, "executor")].filter(Boolean).join(", ") : "rows are served all the same"),
+    tile("Input not yet processed", lag === null ? "–" : brief(lag),
       lag === 0 ? "caught up" : "records, over all queries"),
-    tile("Processed now", series.at_ms.length && job?.answers ? `${brief(rate)}/s` : "–", "records, over all queries"),
+    tile("Processed now", series.at_ms.length && running.length ? `${brief(rate)}/s` : "–", "records, over all queries"),
     leftOutTile(relations),
     tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
       `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
@@ -66,8 +75,9 @@ function topology(graph) {
     facts.hidden = false;
     facts.replaceChildren(...nodeFacts(node));
   };
+  const zoom = graph.nodes.length ? zoomable(drawing(graph, { down: narrow, choose }), "topology") : null;
   return el("section", { class: "panel", "aria-labelledby": "topology-title" },
-    el("div", { class: "head" }, el("h2", { id: "topology-title" }, "Topology"),
+    el("div", { class: "head" }, el("h2", { id: "topology-title" }, "Topology"), zoom?.tools,
       el("span", { class: "legend" },
         el("span", {}, el("i", { class: "stream" }), "stream"),
         el("span", {}, el("i", { class: "table" }), "table"),
@@ -75,19 +85,9 @@ function topology(graph) {
         graph.nodes.some((n) => n.changelog) && el("span", {}, el("i", { class: "shuffle" }), "shuffled by key"),
         graph.nodes.some((n) => n.kind === "internal") && el("span", {}, el("i", { class: "internal" }), "internal topic"))),
     graph.nodes.length
-      ? el("div", { class: "topology" }, fitted(drawing(graph, { down: narrow, choose })))
+      ? zoom.place
       : empty("No queries", "The script declares no CREATE … AS SELECT."),
     facts);
-}
-
-/** A drawing that is a little too wide shrinks; one that is far too wide is scrolled. */
-function fitted(picture) {
-  const room = document.getElementById("main").clientWidth - 70;
-  if (picture.width.baseVal.value * 0.68 < room) {
-    picture.style.maxWidth = "100%";
-    picture.style.height = "auto";
-  }
-  return picture;
 }
 
 function nodeFacts(node) {
@@ -108,17 +108,16 @@ function state(relation) {
   if (relation.restoring) return pill("unknown", `restoring ${relation.restoring}/${relation.partitions}`);
   if (relation.held < relation.partitions) return pill("invalid", `${relation.held}/${relation.partitions} held`);
   if (relation.silent) return pill("unknown", "Kafka is silent");
-  return relation.lag ? pill("unknown", `${brief(relation.lag)} behind`) : pill("valid", "level");
+  return relation.lag ? pill("unknown", `${brief(relation.lag)} behind`) : pill("valid", "up to date");
 }
 
 const KINDS = [["late", "late"], ["null_keys", "NULL in their key"], ["dead_letters", "dead letters"]];
 
-/** Input records that are in no result; a pill where they are more than the job's settings allow. */
+/** Input records that are in no result; red where they are more than the job's settings allow. */
 function leftOut(relation) {
   const total = leftOutTotal(relation);
   if (!total) return "";
-  const text = `${count(total)} (${share(total, relation.input)})`;
-  return relation.warnings.length ? pill("invalid", text) : text;
+  return pill(relation.warnings.length ? "invalid" : "unknown", `${count(total)} (${share(total, relation.input)})`);
 }
 
 function leftOutTotal(relation) {
@@ -130,7 +129,7 @@ function leftOutTile(relations) {
   const warned = known.filter((r) => r.warnings.length);
   const total = known.reduce((sum, r) => sum + leftOutTotal(r), 0);
   const more = warned.length ? `more than allowed: ${warned.length} of ${known.length} results` : "late, without a key, or undecodable";
-  return tile("Left out of results", known.length ? brief(total) : "–", more, warned.length ? "bad" : "");
+  return tile("Left out of results", known.length ? brief(total) : "–", more, warned.length ? "bad" : total ? "doubtful" : "");
 }
 
 function relations({ relations: all }) {
@@ -148,7 +147,8 @@ function relations({ relations: all }) {
     r.records === undefined || r.records === null ? "" : count(r.records),
     leftOut(r),
     state(r),
-    r.served && el("a", { href: `#/rows/${encodeURIComponent(r.name)}`, "aria-label": `Rows of ${r.name}` }, "Rows"),
+    r.served ? el("a", { href: `#/rows/${encodeURIComponent(r.name)}`, "aria-label": `Rows of ${r.name}` }, "Rows")
+      : r.kind === "STREAM" && el("a", { href: `#/tables/${encodeURIComponent(r.name)}`, "aria-label": `Records of ${r.name}` }, "Records"),
   ]);
   return [el("h2", {}, "Streams and tables"), table("Streams and tables", columns, rows)];
 }
@@ -166,9 +166,10 @@ async function one(root, name, signal) {
       relation.served && el("span", { class: "tools" },
         el("a", { href: `#/rows/${encodeURIComponent(name)}` }, "Rows"),
         el("a", { href: `#/partitions/${encodeURIComponent(name)}` }, "State partitions"))),
-    relation.reason ? el("p", { class: "lead" }, relation.reason) : "",
+    relation.reason && relation.kind !== "STREAM" ? el("p", { class: "lead" }, relation.reason) : "",
     (relation.warnings ?? []).map((text) => el("p", { class: "lead", role: "alert" }, pill("invalid", "warning"), ` ${text}`)),
     topology(part),
+    relation.kind === "STREAM" ? sample(name, signal) : "",
     el("div", { class: "columns" },
       el("section", { class: "panel" }, el("h2", {}, "Columns"),
         table(`Columns of ${name}`, [{ name: "Name", head: true }, { name: "Type" }, { name: "" }], [
@@ -180,7 +181,8 @@ async function one(root, name, signal) {
           ["topic", relation.topic], ["changelog", told.changelog], ["query", relation.query],
           ["state partitions", relation.partitions], ["windows", relation.window],
           ["input records", relation.input && count(relation.input)],
-          ...KINDS.map(([kind, words]) => [`left out: ${words}`, relation[kind] && count(relation[kind])]),
+          ...KINDS.map(([kind, words]) => [`left out: ${words}`,
+            relation[kind] && pill(relation.warnings.length ? "invalid" : "unknown", count(relation[kind]))]),
         ].filter(([, value]) => value).map(([n, value]) => [el("dt", {}, n), el("dd", {}, value)])))),
     told.statement && el("section", { class: "panel" }, el("h2", {}, "Statement"),
       el("pre", { class: "wrap" }, sqlText(told.statement))),
