@@ -39,7 +39,7 @@ class RemoteSettings:
     uri: str = ""
     user: str = ""  # empty: the database's default user
     password_file: str = ""  # on the executors; empty: no password
-    timeout_ms: int = 5_000  # of a connection, and of an answer
+    timeout_ms: int = 10_000  # of a connection, and of an answer
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""What every remote database must keep: one owner, no torn batch, no unnoticed loss."""
+"""The contract of every remote database: one owner, no torn batch, no unnoticed loss."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -244,13 +245,26 @@ def test_what_is_no_stamp_belongs_to_nobody_and_is_removed(
     assert store.get_many([b"old"]) == [None]
 
 
-def test_a_user_has_only_the_rights_that_the_documentation_names(tmp_path: Path) -> None:
-    """See jobs/docs/remote-state.md."""
-    rights = ("~holdfast:*", "+@all", "-@dangerous")
+_PAGE = Path(__file__).parents[3] / "jobs" / "docs" / "remote-state.md"
+
+
+def _rights() -> list[tuple[str, ...]]:
+    """Reads what the page tells an administrator to give."""
+    wide, commands = re.findall(r"A user with `(.*?)`, or the commands (.*?)\.", _squeezed())[0]
+    names = (name.lower() for name in re.split(r", | and ", commands))
+    return [tuple(wide.split()), ("~holdfast:*", *(f"+{n.replace(' ', '|')}" for n in names))]
+
+
+def _squeezed() -> str:
+    return re.sub(r"\s+", " ", _PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("rights", _rights(), ids=["wide", "narrow"])
+def test_the_rights_that_the_page_names_are_enough(tmp_path: Path, rights: tuple[str, ...]) -> None:
     password = tmp_path / "password"
     password.write_text("canary\n")
     with RedisServer(tmp_path, "--user", "clerk", "on", ">canary", *rights) as server:
-        settings = server.settings("clerk", str(password))
+        settings = replace(server.settings("clerk", str(password)), uri=f"{server.uri[:-1]}3")
         store = RemoteStore(RedisTable(RedisLink(settings), NAME), NAME)
         store.write(PUTS, GONE)
         assert list(store.scan(b"", None)) == PUTS
