@@ -45,6 +45,7 @@ __all__ = [
     "StoreBehind",
     "StoreCorrupted",
     "StoreLocked",
+    "StoreUnavailable",
     "TopicMissing",
     "TopicReplaced",
     "UndecodableRecord",
@@ -102,7 +103,7 @@ class Retriable(HoldfastError):
 
 
 class Fenced(Retriable):
-    """Another producer with the same transactional id is newer: close the handle, write nothing."""
+    """Somebody newer has the transactional id, or the remote store: close it, write nothing."""
 
 
 class CommitUnknown(Retriable):
@@ -119,6 +120,10 @@ class ExecutorsMissing(Retriable):
 
 class StoreLocked(Retriable):
     """Another process still holds the store's files; wait for it to end."""
+
+
+class StoreUnavailable(Retriable):
+    """A remote store does not answer, or has lost rows: open it again and restore the rest."""
 
 
 class VolumeFull(Retriable):

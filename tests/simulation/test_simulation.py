@@ -20,7 +20,7 @@ import pytest
 from holdfast.runtime.queries import shuffled_batch
 from holdfast.types.steps import SavepointStep, SnapshotStep
 from tests.simulation.broken.read_mutants import MOVED
-from tests.simulation.histories.faults import FAMILIES, GENERAL, Kind
+from tests.simulation.histories.faults import DATABASE, FAMILIES, GENERAL, Kind
 from tests.simulation.histories.shrink import part_of, shrunk
 from tests.simulation.histories.summary import Tally, show
 from tests.simulation.histories.world import History, history_of, simulate
@@ -93,6 +93,7 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         assert not FAMILIES[name].snapshots or fetched > 0, "nothing was restored from one"
         brought = tally.reached(SavepointStep.BROUGHT_IN)
         assert not FAMILIES[name].savepoints or brought >= seeds, "no job began with one"
+        assert not FAMILIES[name].remote or tally.at(DATABASE) > seeds // 4, "nobody died there"
         rescaled = tally.turns["rescales"]
         assert not FAMILIES[name].rescales or rescaled > seeds, tally.turns
         loses = {Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG} & {*FAMILIES[name].kinds}

@@ -51,6 +51,7 @@ executor.memory.mb: executor.heapMiB
 driver.memory.mb: driver.heapMiB
 home: fixed, the driver's volume
 state.dir: fixed, the executors' volumes
+state.remote.password.file: remoteState.existingSecret
 spark.master: fixed, this cluster
 spark.secret.file: spark.existingSecret
 metrics.port: fixed, 8090
@@ -91,6 +92,9 @@ serve.query.memory.bytes: serve.query.processMemoryMiB
 {{- $_ := set $own "serve.query.threads" .Values.serve.query.threads }}
 {{- $_ := set $own "serve.query.memory.bytes" (mul .Values.serve.query.processMemoryMiB 1048576) }}
 {{- end }}
+{{- if .Values.remoteState.existingSecret }}
+{{- $_ := set $own "state.remote.password.file" "/etc/holdfast/remote/password" }}
+{{- end }}
 {{- range $name, $value := .Values.kafka.properties }}{{ $_ := set $own (printf "kafka.%s" $name) $value }}{{- end }}
 {{- range $name, $_ := .Values.kafka.secretProperties }}{{ $_ := set $own (printf "kafka.%s.file" $name) (printf "/etc/holdfast/secrets/%s" $name) }}{{- end }}
 {{- if .Values.kafka.tls.existingSecret }}
@@ -101,6 +105,13 @@ serve.query.memory.bytes: serve.query.processMemoryMiB
 {{- end }}
 {{- end }}
 {{- merge $own .Values.properties | toYaml }}
+{{- end }}
+
+{{/* "true" if the stores are in a database, and executors need no volumes. */}}
+{{- define "holdfast.remoteState" -}}
+{{- range $name, $value := .Values.properties }}
+{{- if and (eq (trimPrefix "ksql.streams." $name) "state.backend") (eq (lower (toString $value)) "remote") }}true{{ end }}
+{{- end }}
 {{- end }}
 
 {{/*
@@ -133,14 +144,16 @@ storageClassName: {{ . | quote }}
 resources: {requests: {storage: {{ index . 2 }}}}
 {{- end }}
 
-{{/* The claims of the driver, the executors and the query servers; the driver's may be none. */}}
+{{/* The claims of the driver, the executors and the query servers; the first two may have none. */}}
 {{- define "holdfast.driverClaim" -}}
 {{- with .Values.driver.persistence }}
 {{- if .enabled }}{{ include "holdfast.claimSpec" (list "ReadWriteOnce" .storageClass .size) }}{{- end }}
 {{- end }}
 {{- end }}
 {{- define "holdfast.executorClaim" -}}
+{{- if not (include "holdfast.remoteState" .) }}
 {{- with .Values.executor.volume }}{{ include "holdfast.claimSpec" (list .accessMode .storageClass .size) }}{{- end }}
+{{- end }}
 {{- end }}
 {{- define "holdfast.serveClaim" -}}
 {{- with .Values.serve.volume }}{{ include "holdfast.claimSpec" (list .accessMode .storageClass .size) }}{{- end }}

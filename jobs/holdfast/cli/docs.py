@@ -17,6 +17,7 @@ PAGES = {
     "recovery.md": "the steps of a commit, and how a job goes on after a crash",
     "rescaling.md": "change the number of state partitions of a running query",
     "savepoints.md": "freeze a job's tables, begin other jobs with them, read them with Spark",
+    "remote-state.md": "stores in a database: executors without volumes",
     "what-could-still-be-wrong.md": "every assumption, and what happens when it fails",
     "chaos.md": "break a running job, and judge it",
     "compaction.md": "survey, plan, apply, verify",

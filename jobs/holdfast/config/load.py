@@ -161,6 +161,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
             _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
     _check_files(collected)
     _check_copies(collected)
+    _check_remote(collected)
     _check_savepoint(collected)
     if collected.problems:
         raise _refusal(collected.problems)
@@ -236,16 +237,29 @@ def _check_files(collected: _Collected) -> None:
 
 
 def _check_copies(collected: _Collected) -> None:
-    if collected.fields.get(("state", "backend")) != "memory":
+    backend = collected.fields.get(("state", "backend"), "rocksdb")
+    if backend == "rocksdb":
         return
     if collected.fields.get(("placement", "standbys")):
         collected.problems.append(
-            "standby.replicas: state.backend=memory has no standbys; set it to 0, or use rocksdb"
+            f"standby.replicas: state.backend={backend} has no standbys; set it to 0, or use "
+            "rocksdb"
         )
     if collected.fields.get(("snapshots", "uri")):
         collected.problems.append(
-            "snapshot.uri: state.backend=memory has no snapshots; leave it out, or use rocksdb"
+            f"snapshot.uri: state.backend={backend} has no snapshots; leave it out, or use rocksdb"
         )
+
+
+def _check_remote(collected: _Collected) -> None:
+    fields = collected.fields
+    if fields.get(("state", "backend")) == "remote" and not fields.get(("state", "remote", "uri")):
+        collected.problems.append(
+            "state.remote.uri: state.backend=remote needs a database; set redis://host:6379/0"
+        )
+    # Executors have a working folder of their own.
+    if file := fields.get(("state", "remote", "password_file")):
+        fields["state", "remote", "password_file"] = str(Path(str(file)).absolute())
 
 
 def _check_savepoint(collected: _Collected) -> None:

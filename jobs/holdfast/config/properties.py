@@ -165,8 +165,9 @@ def _state() -> tuple[Property, ...]:
         Property(
             "state.backend",
             ("state", "backend"),
-            values.choice("rocksdb", "memory"),
-            "where the local stores live; memory is restored from the changelog at every start",
+            values.choice("rocksdb", "memory", "remote"),
+            "where the stores live: on executors' volumes, in their memory (restored from the "
+            "changelog at every start), or in a database (state.remote.uri)",
         ),
         Property(
             "state.dir",
@@ -216,6 +217,41 @@ def _state() -> tuple[Property, ...]:
             ("state", "restore_batch_records"),
             values.whole(1, 10_000_000),
             "records written to a store at once while it is restored; fewer where they make 32 MB",
+        ),
+    )
+
+
+def _remote() -> tuple[Property, ...]:
+    def at(field: str) -> tuple[str, ...]:
+        return ("state", "remote", field)
+
+    return (
+        Property(
+            "state.remote.uri",
+            at("uri"),
+            values.database("redis", "rediss"),
+            "the database of state.backend=remote; rediss speaks TLS",
+            default="none",
+        ),
+        Property(
+            "state.remote.user",
+            at("user"),
+            values.text("a name"),
+            "as whom executors log in there",
+            default="the database's default user",
+        ),
+        Property(
+            "state.remote.password.file",
+            at("password_file"),
+            values.text("a path"),
+            "file with the password, on the executors, which read it at every opening of a store",
+            default="none",
+        ),
+        Property(
+            "state.remote.timeout.ms",
+            at("timeout_ms"),
+            values.whole(100, 600_000),
+            "how long an executor waits for the database's answer before the batch is tried again",
         ),
     )
 
@@ -385,6 +421,7 @@ _OF_SETTINGS = (
     *_ingest(),
     *_warn(),
     *_state(),
+    *_remote(),
     *_snapshots(),
     *_rocksdb(),
     *_spark(),

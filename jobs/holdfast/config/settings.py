@@ -10,6 +10,7 @@ from holdfast.types.left_out import WarnShares
 __all__ = [
     "IngestSettings",
     "PlacementSettings",
+    "RemoteSettings",
     "RocksDbSettings",
     "ServeSettings",
     "Settings",
@@ -32,10 +33,20 @@ class RocksDbSettings:
 
 
 @dataclass(frozen=True)
+class RemoteSettings:
+    """The database of the remote backend, and how executors log in there."""
+
+    uri: str = ""
+    user: str = ""  # empty: the database's default user
+    password_file: str = ""  # on the executors; empty: no password
+    timeout_ms: int = 10_000  # of a connection, and of an answer
+
+
+@dataclass(frozen=True)
 class StateSettings:
     """Where and how state is kept."""
 
-    backend: str = "rocksdb"  # rocksdb, memory
+    backend: str = "rocksdb"  # rocksdb, memory, remote
     dir: str = ""  # folder of the volumes; empty: <home>/state
     partitions: int = 8
     changelog_replicas: int = -1  # -1: the broker's default
@@ -45,6 +56,12 @@ class StateSettings:
     cleanup_delay_ms: int = 600_000  # after it, a store that no executor wants is deleted
     restore_batch_records: int = 4_000
     rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
+
+    @property
+    def on_volumes(self) -> bool:
+        """Whether executors keep the stores on their volumes, so that it matters where they run."""
+        return self.backend == "rocksdb"
 
 
 @dataclass(frozen=True)

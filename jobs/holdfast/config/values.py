@@ -7,7 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-__all__ = ["Kind", "choice", "flag", "name", "number", "paths", "place", "servers", "text", "whole"]
+__all__ = [
+    "Kind",
+    "choice",
+    "database",
+    "flag",
+    "name",
+    "number",
+    "paths",
+    "place",
+    "servers",
+    "text",
+    "whole",
+]
 
 _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -167,3 +179,24 @@ def place(*schemes: str) -> Kind:
         return found
 
     return Kind(f"an absolute path, or {', '.join(f'{s}://…' for s in schemes)}", parse)
+
+
+def database(*schemes: str) -> Kind:
+    """A URI of a database's server, and a number in it, without credentials."""
+
+    def parse(value: object) -> str:
+        found = str(value).strip()
+        parts = urlsplit(found)
+        if parts.scheme not in schemes or not parts.hostname or (parts.port or 1) < 1:
+            raise ValueError("it is none of them")
+        if "@" in parts.netloc:
+            raise ValueError(
+                "it holds credentials, which everybody who sees the job's settings could read; "
+                "set state.remote.user and state.remote.password.file"
+            )
+        number = parts.path.removeprefix("/")
+        if parts.query or parts.fragment or (number and not number.isdecimal()):
+            raise ValueError("it has more than a server and a number")
+        return found
+
+    return Kind(" or ".join(f"{s}://host:port/number" for s in schemes), parse)

@@ -254,6 +254,8 @@ class Cluster:
 
     def _worth_waiting(self, name: str | None, alive: list[Executor]) -> bool:
         """Whether a store of the state on a missing volume would take long to restore."""
+        if self._settings.state.backend == "remote":
+            return False
         known = self._placements.get(name or "", Placement())
         here = [v for v, e in self._executors.items() if e in alive]
         for partition, volume in known.owners.items():
@@ -296,7 +298,7 @@ class Cluster:
             settings.placement.standbys,
             settings.state.acceptable_recovery_lag,
             settings.placement.keep,
-            copies=settings.state.backend != "memory",
+            copies=settings.state.on_volumes,
         )
         keys = [(name, p) for p in range(plan.state_partitions)]
         for key in keys:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Protocol
 
 from holdfast.config.settings import RocksDbSettings, StateSettings
 from holdfast.errors import InvalidConfig, StoreCorrupted
 from holdfast.state.memory import MemoryStore
+from holdfast.state.remote.opening import RemoteStores, open_remote
 from holdfast.state.rocksdb import RocksDbStore, peek
 from holdfast.state.store import KeyValueStore
 from holdfast.state.table_store import (
@@ -19,7 +21,14 @@ from holdfast.state.table_store import (
 )
 from holdfast.state.volume import Volume
 
-__all__ = ["copied_position", "open_copy", "open_table_store", "survey_positions"]
+__all__ = [
+    "StorePlace",
+    "copied_position",
+    "open_copy",
+    "open_table_store",
+    "place_of_stores",
+    "survey_positions",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,16 +45,17 @@ def open_table_store(
 ) -> TableStore:
     """Opens the store of one state partition, creating an empty one if there is none.
 
-    Files that cannot be read, or that hold another store's rows, are removed: the changelog has
-    all rows that the store should have.
+    A store that cannot be read, or that holds another store's rows, is removed: the changelog has
+    all rows that it should have.
 
     Args:
-        volume: holds the files of durable backends; may be None for the memory backend.
+        volume: holds the files of the rocksdb backend; may be None for others.
 
     Raises:
         StoreLocked: another process or handle has the store open.
         VolumeFull: no space to open the store.
-        InvalidConfig: unknown backend, or no volume for a durable one.
+        StoreUnavailable: the database of a remote store does not answer.
+        InvalidConfig: unknown backend, or no volume or database for it.
     """
     name = store_name(application_id, query_id, state_partition)
 
@@ -63,8 +73,25 @@ def open_table_store(
         if volume is None:
             raise
         _LOG.error("Removing a store, to be restored from its changelog: %s", error)
-        volume.delete_store(application_id, query_id, state_partition)
+        place = place_of_stores(settings, volume, application_id)
+        place.delete_store(application_id, query_id, state_partition)
         return opened()
+
+
+class StorePlace(Protocol):
+    """Where several stores lie: a volume, or a database."""
+
+    def stores(self) -> list[tuple[str, str, int]]:
+        """(application id, state name, state partition) of every store there, sorted."""
+
+    def delete_store(self, application_id: str, state_name: str, state_partition: int, /) -> None:
+        """Removes a store; does nothing if it is missing."""
+
+
+def place_of_stores(settings: StateSettings, volume: Volume, application_id: str) -> StorePlace:
+    """Where the stores of a job lie that outlive a process."""
+    remote = settings.backend == "remote"
+    return RemoteStores(settings.remote, application_id) if remote else volume
 
 
 def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int], int]:
@@ -126,9 +153,12 @@ def _backend(
 ) -> KeyValueStore:
     if settings.backend == "memory":
         return MemoryStore()
+    if settings.backend == "remote":
+        return open_remote(settings.remote, store_name(application_id, query_id, state_partition))
     if settings.backend != "rocksdb":
         raise InvalidConfig(
-            f"Unknown state backend {settings.backend!r}.", action="use rocksdb or memory."
+            f"Unknown state backend {settings.backend!r}.",
+            action="use rocksdb, memory or remote.",
         )
     if volume is None:
         raise InvalidConfig(

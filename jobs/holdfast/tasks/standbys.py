@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from holdfast.errors import HoldfastError
+from holdfast.state import place_of_stores
 from holdfast.state.restore import READ_AHEAD, RestoreProgress
 from holdfast.state.table_store import TableStore
 from holdfast.state.volume import Volume
@@ -154,8 +155,9 @@ class Standbys:
                 settings = one.plan.settings
                 if time.monotonic() - one.since >= settings.state.cleanup_delay_ms / 1000:
                     _LOG.info("Deleting the spare store of %s state partition %d", *key)
-                    with suppress(OSError):  # it is tried again when it is named again
-                        one.volume.delete_store(settings.application_id, *key)
+                    place = place_of_stores(settings.state, one.volume, settings.application_id)
+                    with suppress(OSError, HoldfastError):  # tried again when it is named again
+                        place.delete_store(settings.application_id, *key)
                     del self._spare[key]
 
     def _follow(self, standby: _Standby) -> bool:

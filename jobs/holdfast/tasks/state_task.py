@@ -216,6 +216,8 @@ class StateTask:
 
     def _check_place(self, position: int, least: int) -> None:
         """A replacement of a killed executor may find an empty volume; a standby may be warm."""
+        if not self._plan.settings.state.on_volumes:
+            return  # no executor has a better store
         if least - position > self._plan.settings.state.acceptable_recovery_lag:
             raise NotOwner(
                 f"The store of {self._name} is at changelog offset {position}, and was at {least}.",

@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -21,8 +22,9 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
-from holdfast.state import survey_positions
+from holdfast.config.settings import StateSettings
+from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap, StoreUnavailable
+from holdfast.state import place_of_stores, survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.bringing_in import Origin, bring_in
@@ -146,14 +148,28 @@ def keep_standbys(
             _close(key)
     for plan in duties.plans.values():
         load_functions(plan.settings.functions)
-    stores = {(name, p) for app, name, p in volume.stores() if app == application_id}
     spare = {
         key: duties.plans.get(key[0], plans[query_of(key[0])])
-        for key in stores - wanted - owned
+        for key in _stores(duties, volume, application_id) - wanted - owned
         if query_of(key[0]) in plans
     }
     _standbys.keep({key: duties.plans[key[0]] for key in wanted}, spare, volume)
     return StandbyReport(_where(volume.ordinal), _standbys.states())
+
+
+def _stores(
+    duties: StandbyDuties, volume: Volume, application_id: str
+) -> AbstractSet[tuple[str, int]]:
+    """The stores of a job that this executor may find to be spare."""
+    state = next((plan.settings.state for plan in duties.plans.values()), StateSettings())
+    place = place_of_stores(state, volume, application_id)
+    try:
+        found = {(name, p) for app, name, p in place.stores() if app == application_id}
+    except StoreUnavailable as error:
+        _LOG.info("Nobody looks for spare stores: %s", error.fact)
+        return frozenset()
+    # Other executors have those of the states that there are.
+    return {key for key in found if place is volume or key[0] not in duties.plans}
 
 
 def open_partition(plan: QueryPlan, partition: int, assigned: Assigned) -> Answer:

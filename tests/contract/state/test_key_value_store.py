@@ -11,11 +11,16 @@ import pytest
 from holdfast.config.settings import RocksDbSettings
 from holdfast.errors import Refused
 from holdfast.state.memory import MemoryStore
+from holdfast.state.remote.redis import RedisLink, RedisTable
+from holdfast.state.remote.store import RemoteStore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.store import KeyValueStore
+from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk
+from tests.support.redis_server import RedisServer
 
 _DISK = Disk(random.Random(0))  # what the simulation has in the place of RocksDB
+_DATABASE = Database()  # and of Redis
 
 
 def _adopted(folder: Path) -> KeyValueStore:
@@ -33,12 +38,32 @@ BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {
     "memory": lambda _: MemoryStore(),
     "rocksdb": lambda path: RocksDbStore(path / "store", RocksDbSettings()),
     "fake": lambda path: _DISK.open(path, None),
+    "redis": lambda path: _in_redis(path, 1 << 40),
+    "redis in parts": lambda path: _in_redis(path, 7_000),
+    "fake database": lambda path: RemoteStore(_DATABASE.table(str(path), None), str(path)),
 }
+_REDIS: dict[str, RedisServer] = {}  # while the tests run, if there is one
+
+
+def _in_redis(path: Path, part_rows: int) -> KeyValueStore:
+    settings = _REDIS["server"].settings()
+    return RemoteStore(RedisTable(RedisLink(settings), f"app/{path}/0", part_rows), str(path))
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        _REDIS["server"] = server
+        yield
+    _REDIS.clear()
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    name = str(request.param)
+    if name.startswith("redis"):
+        request.getfixturevalue("redis")
+    return name
 
 
 @pytest.fixture

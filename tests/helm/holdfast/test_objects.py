@@ -240,6 +240,46 @@ def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render)
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
 
 
+REMOTE = {
+    "properties": {"state.backend": "remote", "state.remote.uri": "redis://redis:6379/0"},
+    "remoteState": {"existingSecret": "clerk"},
+}
+
+
+def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:
+    everything = named(render(CHART, MINIMAL | REMOTE))
+    spec = everything[EXECUTOR]["spec"]
+    assert "volumeClaimTemplates" not in spec
+    assert "persistentVolumeClaimRetentionPolicy" not in spec
+    volumes = {v["name"]: v for v in spec["template"]["spec"]["volumes"]}
+    assert volumes["state"] == {"name": "state", "emptyDir": {"sizeLimit": "64Mi"}}
+    assert "volumeClaimTemplates" in everything[DRIVER]["spec"]
+    kept = named(render(CHART, MINIMAL))[EXECUTOR]["spec"]
+    assert "state" not in {v["name"] for v in kept["template"]["spec"]["volumes"]}
+
+
+def test_only_executors_reach_the_database_and_have_its_password(render: Render) -> None:
+    manifests = render(CHART, MINIMAL | REMOTE)
+    with_password = {
+        name
+        for name, pod in pods(manifests)
+        if any(volume["name"] == "remote-state" for volume in pod["spec"]["volumes"])
+    }
+    assert with_password == {EXECUTOR}
+    volumes = {v["name"]: v for v in _template(manifests, EXECUTOR)["spec"]["volumes"]}
+    secret = volumes["remote-state"]["secret"]
+    assert (secret["secretName"], secret["items"][0]["key"]) == ("clerk", "password")
+    file = _settings(manifests)["state.remote.password.file"]
+    assert file == "/etc/holdfast/remote/password"
+    with_way = {
+        name
+        for name, manifest in named(manifests).items()
+        if manifest["kind"] == "NetworkPolicy"
+        and any({"port": 6379} in rule.get("ports", []) for rule in manifest["spec"]["egress"])
+    }
+    assert with_way == {"NetworkPolicy/tried-executor"}
+
+
 def test_secrets_reach_whoever_opens_kafka_clients(render: Render) -> None:
     manifests = render(CHART, FULL)
     found = dict(pods(manifests))

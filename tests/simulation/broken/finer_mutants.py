@@ -23,7 +23,12 @@ from holdfast.tasks import bringing_in, replay, state_task, stream_task
 from holdfast.tasks.rescaling import switch
 from holdfast.types.ids import OffsetRange
 from tests.chaos.mutants import patches
-from tests.simulation.histories.faults import Kind
+from tests.simulation.broken.remote_mutants import (
+    loss_unnoticed,
+    torn_write_unnoticed,
+    zombie_writes,
+)
+from tests.simulation.histories.faults import DATABASE, Kind
 from tests.simulation.histories.world import History, Mutate
 from tests.simulation.jobs.statements import STATELESS
 
@@ -199,6 +204,18 @@ def _of_several(history: History) -> bool:
     return history.drivers > 1
 
 
+def _at_the_database(history: History) -> bool:
+    return any(fault.at == DATABASE for fault in history.faults)
+
+
+def _stopped_there(history: History) -> bool:
+    return history.has(Kind.PAUSE)
+
+
+def _flushed(history: History) -> bool:
+    return history.has(Kind.FLUSH)
+
+
 FINER = {
     "missed-tombstones": Finer(_missed_tombstones, _away, "clocks"),
     "half-restore": Finer(_half_restore, _restoring),
@@ -213,5 +230,8 @@ FINER = {
     "rescale-misses-the-tail": Finer(_as_on_processes("rescale-misses-the-tail"), _any, "rescales"),
     "rescale-without-fence": Finer(_rescale_without_fence, _of_several, "rescales"),
     "rescale-undecided-is-moved": Finer(_rescale_undecided_is_moved, _any, "rescales"),
+    "torn-write-unnoticed": Finer(torn_write_unnoticed, _at_the_database, "remote"),
+    "remote-zombie-writes": Finer(zombie_writes, _stopped_there, "remote"),
+    "remote-loss-unnoticed": Finer(loss_unnoticed, _flushed, "remote"),
     "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),
 }

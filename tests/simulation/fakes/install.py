@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.config.settings import RocksDbSettings
+from holdfast.config.settings import RemoteSettings, RocksDbSettings
 from holdfast.errors import HoldfastError
 from holdfast.ingest import reading
 from holdfast.ingest.formats import json
@@ -33,6 +33,7 @@ from holdfast.runtime.rescaling import attempt as rescale_attempt
 from holdfast.runtime.rescaling import rescaler
 from holdfast.runtime.savepoints import attempt, first_start, frozen, offsets, taking
 from holdfast.state import backends, markers, segments
+from holdfast.state.remote.store import RemoteStore
 from holdfast.state.topics import orders
 from holdfast.tasks import snapshots, standbys, state_task, steps, worker
 from holdfast.tasks.evaluate import outputs
@@ -43,6 +44,7 @@ from holdfast.tasks.rescaling import copier, switch
 from holdfast.transport.cluster import admin_cache as shared
 from tests.simulation.fakes.clients import Clients, clients
 from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.database import Database, FakeStores
 from tests.simulation.fakes.disk import Disk, FakeStore
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.spark import FakeSpark
@@ -79,7 +81,7 @@ class _NoLetters:
 
 def install(
     patch: pytest.MonkeyPatch, clock: VirtualTime, kafka: FakeKafka, disk: Disk,
-    spark: FakeSpark | Current, observer: steps.Observer,
+    spark: FakeSpark | Current, observer: steps.Observer, database: Database | None = None,
 ) -> None:  # fmt: skip
     """Everything below the engine is fake from here on, until `patch` is undone."""
     bound = clients(kafka)
@@ -104,7 +106,7 @@ def install(
             patch.setattr(module, "time", clock)
     patch.setattr(orders, "Producer", bound.plain)
     patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
-    _stores(patch, kafka, disk)
+    _stores(patch, kafka, disk, database or Database())
     _reading(patch, bound)
     for name in (
         "_state_tasks",
@@ -151,13 +153,18 @@ def _nothing() -> None:
     """Does nothing."""
 
 
-def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
+def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk, database: Database) -> None:
     def opened(path: Path, settings: RocksDbSettings) -> FakeStore:
         return disk.open(path, kafka.current)
 
     def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
         return disk.peek(path, key)
 
+    def opened_remote(settings: RemoteSettings, name: str) -> RemoteStore:
+        return database.open(name, kafka.current)
+
+    patch.setattr(backends, "open_remote", opened_remote)
+    patch.setattr(backends, "RemoteStores", partial(FakeStores, database))
     patch.setattr(backends, "RocksDbStore", opened)
     patch.setattr(backends, "peek", peek)
     for module in (markers, stateless):

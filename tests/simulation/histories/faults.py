@@ -11,7 +11,17 @@ from enum import StrEnum
 from holdfast.tasks.steps import AnyStep, RescaleStep, SavepointStep, SnapshotStep, Step
 from tests.simulation.fakes.kafka import Op, Trouble
 
-__all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
+__all__ = [
+    "DATABASE",
+    "FAMILIES",
+    "GENERAL",
+    "Family",
+    "Fault",
+    "Injector",
+    "Kind",
+    "schedule",
+    "schedule_of",
+]
 
 
 class Kind(StrEnum):
@@ -50,6 +60,13 @@ class Kind(StrEnum):
     |-----------------|-----------------------------------------------------------------------|
     | DAMAGE_SNAPSHOT | one file is changed, cut, removed, or replaced by another             |
     | SNAPSHOT_OUTAGE | it is out of reach for `seconds`                                      |
+
+    And those of the database of remote stores, after each of whose requests a process may die:
+
+    | kind            | what                                                                  |
+    |-----------------|-----------------------------------------------------------------------|
+    | FLUSH           | it loses everything                                                   |
+    | DATABASE_OUTAGE | it is out of reach for `seconds`                                      |
     """
 
     KILL = "kill"
@@ -72,7 +89,12 @@ class Kind(StrEnum):
     LOSE_VOLUMES = "lose-volumes"
     DAMAGE_SNAPSHOT = "damage-snapshot"
     SNAPSHOT_OUTAGE = "snapshot-outage"
+    FLUSH = "flush"
+    DATABASE_OUTAGE = "database-outage"
 
+
+DATABASE = "database"
+"""The `Fault.at` of a request to the database of remote stores."""
 
 _AT_STEPS = (
     Kind.KILL, Kind.KILL, Kind.KILL_ALL, Kind.MACHINE, Kind.LOSE_VOLUME, Kind.PAUSE, Kind.PAUSE,
@@ -101,6 +123,7 @@ class Family:
         executors: of each driver, at least and at most; rounds likewise.
         standbys: whether executors keep standbys, and state partitions move to them.
         snapshots: whether they take snapshots, and restore lost stores from them.
+        remote: whether the stores are in a database.
         rescales: whether the driver changes the number of state partitions now and then.
         savepoints: whether another job, with another number of state partitions, goes on from a
             savepoint of the first one.
@@ -116,6 +139,7 @@ class Family:
     snapshots: bool = False
     savepoints: bool = False
     rescales: bool = False
+    remote: bool = False
 
 
 _MOVES = (
@@ -170,6 +194,13 @@ FAMILIES = {
         rounds=(5, 10),
         rescales=True,
     ),
+    "remote": Family(
+        (Kind.ABSENCE, Kind.FLUSH, Kind.DATABASE_OUTAGE),
+        (1, 1, 2),
+        faults=4,
+        rounds=(4, 10),
+        remote=True,
+    ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
 
@@ -212,6 +243,8 @@ def schedule_of(
         some += [_snapshot_fault(rng, rounds) for _ in range(rng.randint(0, 3))]
     if family.rescales:
         some += [_rescale_fault(rng, partitions) for _ in range(rng.randint(0, 5))]
+    if family.remote:
+        some += [_database_fault(rng, rounds) for _ in range(rng.randint(0, 5))]
     if family.savepoints:
         some += [_savepoint_fault(rng, partitions) for _ in range(rng.randint(0, 4))]
     moves = [_move(rng, rng.choice(family.kinds), rounds) for _ in range(rng.randint(1, 2))
@@ -235,8 +268,12 @@ def _rescale_fault(rng: random.Random, partitions: int) -> Fault:
     return Fault(rng.choice(_AT_STEPS), step.name, rng.randint(1, 3 * partitions))
 
 
+def _database_fault(rng: random.Random, rounds: int) -> Fault:
+    return Fault(rng.choice(_AT_STEPS), DATABASE, rng.randint(1, 40 * rounds))
+
+
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
-    if kind is Kind.SNAPSHOT_OUTAGE:
+    if kind in {Kind.SNAPSHOT_OUTAGE, Kind.DATABASE_OUTAGE}:
         return Fault(kind, "round", rng.randint(2, rounds), seconds=rng.uniform(20, 300))
     if kind is Kind.ABSENCE:
         return Fault(kind, "round", rng.randint(2, rounds), seconds=rng.uniform(5, 200))
@@ -301,6 +338,12 @@ class Injector:
     def step(self, step: AnyStep, query_id: str, partition: int) -> None:
         """The observer of the commit order."""
         fault = self._due(step.name)
+        if fault is not None:
+            self.strike(fault)
+
+    def database(self) -> None:
+        """Called after every request to the database of remote stores."""
+        fault = self._due(DATABASE)
         if fault is not None:
             self.strike(fault)
 

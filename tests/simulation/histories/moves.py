@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.topology import Query
 from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.log import Log
@@ -47,6 +48,7 @@ class Moves:
     former: dict[str, list[Log]] = field(default_factory=dict)
     headless: bool = False
     snapshots: SnapshotPlace | None = None
+    database: Database | None = None
 
     def make(self, fault: Fault) -> bool:
         """Does it; false when there is nothing to do it to."""
@@ -58,6 +60,8 @@ class Moves:
             Kind.LOSE_VOLUMES: self._lose_volumes,
             Kind.DAMAGE_SNAPSHOT: self._damage,
             Kind.SNAPSHOT_OUTAGE: lambda: self._cut_off(fault.seconds),
+            Kind.FLUSH: lambda: self.database is not None and self.database.flush(),
+            Kind.DATABASE_OUTAGE: lambda: self._cut_off_database(fault.seconds),
             Kind.OLD_STORE: self._bring_back,
             Kind.SWAP_STORES: self._swap,
             Kind.EMPTY_CHANGELOG: lambda: self._lose(self._empty),
@@ -174,6 +178,14 @@ class Moves:
     def _cut_off(self, seconds: float) -> bool:
         assert self.snapshots is not None, "a family with snapshots"
         self.snapshots.away_until_s = self.clock.monotonic() + seconds
+        return True
+
+    # -- remote stores -----------------------------------------------------------------------
+
+    def _cut_off_database(self, seconds: float) -> bool:
+        assert self.database is not None, "a family with remote stores"
+        until_s = self.clock.monotonic() + seconds
+        self.database.away = lambda: self.clock.monotonic() < until_s
         return True
 
     # -- stores ------------------------------------------------------------------------------

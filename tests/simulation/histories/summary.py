@@ -41,6 +41,10 @@ class Tally:
         """Faults right after each step."""
         return {s.name: sum(n for (at, _), n in self._hits.items() if at == s.name) for s in Step}
 
+    def at(self, where: str) -> int:
+        """Faults there."""
+        return sum(n for (at, _), n in self._hits.items() if at == where)
+
     def kinds(self) -> Counter[str]:
         found: Counter[str] = Counter()
         for (_, what), times in self._hits.items():

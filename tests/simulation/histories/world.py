@@ -14,7 +14,6 @@ from weakref import WeakSet
 
 import pytest
 
-from holdfast.config.settings import Settings, SnapshotSettings
 from holdfast.errors import HoldfastError, Retriable
 from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.runtime.placement import Placement
@@ -25,6 +24,7 @@ from holdfast.types.ids import Place, orders_topic, query_of
 from holdfast.types.steps import AnyStep, Step
 from tests.simulation.fakes.clients import clients
 from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk
 from tests.simulation.fakes.install import install
 from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
@@ -32,6 +32,11 @@ from tests.simulation.fakes.log import Fate, Log, Transaction
 from tests.simulation.fakes.snapshot_place import SnapshotPlace
 from tests.simulation.fakes.spark import DriverDied, FakeSpark
 from tests.simulation.histories.drivers import Current, Side, Sides
+from tests.simulation.histories.family_settings import (
+    with_database,
+    with_snapshots,
+    with_standbys,
+)
 from tests.simulation.histories.faults import (
     FAMILIES,
     Family,
@@ -168,7 +173,11 @@ class World:
         self._spark = self._new_spark()
         self._current = Current(self._spark)
         self._injector.strike = self._strike
-        install(patch, self._clock, self._kafka, self._disk, self._current, self._observe)
+        self._database = Database(self._before_database, self._after_database)
+        install(
+            patch, self._clock, self._kafka, self._disk, self._current, self._observe,
+            self._database,
+        )  # fmt: skip
         install_streams(patch, self._cut)
         self._topology = statements.topology(history.statement)
         self._query = self._topology.queries[-1]
@@ -176,11 +185,13 @@ class World:
         self._settings = settings_of(rng, history.partitions, history.executors)
         self._standbys = self._family.standbys
         if self._standbys:
-            self._settings = _with_standbys(self._settings, rng)
+            self._settings = with_standbys(self._settings, rng)
+        if self._family.remote:
+            self._settings = with_database(self._settings)
         self._place: SnapshotPlace | None = None
         if self._family.snapshots or self._family.savepoints:
             self._place = SnapshotPlace(self._clock, random.Random(f"place {history.seed}"))
-            self._settings = _with_snapshots(self._settings, self._place, rng)
+            self._settings = with_snapshots(self._settings, self._place, rng)
             self._disk.scratch = self._place.root
             for module in (archive, savepoints):
                 patch.setattr(module, "opened", self._place.opened)
@@ -194,13 +205,14 @@ class World:
         self._pace_s = rng.choice((5.0, 60.0))  # at most between two rounds
         self._records = 0
         self._moves = Moves(self._kafka, self._disk, self._clock, self._query, rng)
-        self._moves.snapshots = self._place
+        self._moves.snapshots, self._moves.database = self._place, self._database
         self._sides = Sides(self._kafka, random.Random(f"sides {history.seed}"), self._current)
         self._sides.all = [Side(self._spark, self._started)]
         for n in range(1, history.drivers):
             self._sides.all.append(Side(self._new_spark(100 * n), self._started))
         self._stopped = False
         self._seen: WeakSet[StateTask] = WeakSet()  # opened and looked at
+        self._looking = False  # at a store: requests to the database are not the engine's
         self._refusals: Counter[str] = Counter()  # that were due, less those that came
 
     def _new_spark(self, first_volume: int = 0) -> FakeSpark:
@@ -478,10 +490,23 @@ class World:
             here = application, query_of(name), p
             if here == (self._settings.application_id, query_id, partition):
                 query = next(q for q in self._topology.queries if q.id == query_id)
-                wrong = opened_wrong(self._kafka, query, task, partition)
+                self._looking = True
+                try:
+                    wrong = opened_wrong(self._kafka, query, task, partition)
+                finally:
+                    self._looking = False
                 self._wrong += [f"after step 0: {wrong}"] if wrong else []
         self._injector.step(step, query_id, partition)
         self._sides.reached(step, partition)
+
+    def _before_database(self) -> None:
+        """Another driver may go on at a request to the database, as at one to the broker."""
+        if not self._looking:
+            self._sides.switch()
+
+    def _after_database(self) -> None:
+        if not self._looking:
+            self._injector.database()
 
     def _opened_at(self, step: AnyStep) -> list[tuple[tuple[str, str, int], StateTask]]:
         """The open tasks of the executor that runs, right after one of them was opened."""
@@ -556,17 +581,6 @@ class World:
         age_ms = self._rng.randint(0, _LATE_MS if late else _JITTER_MS)
         time_ms = 1_000_000 + self._round * _ROUND_MS - age_ms
         return json.dumps({"v": value, "ts": time_ms}).encode()
-
-
-def _with_standbys(settings: Settings, rng: random.Random) -> Settings:
-    state = replace(settings.state, cleanup_delay_ms=rng.choice((0, 600_000)))
-    placement = replace(settings.placement, standbys=rng.choice((0, 1, 1, 2)))
-    return replace(settings, state=state, placement=placement)
-
-
-def _with_snapshots(settings: Settings, place: SnapshotPlace, rng: random.Random) -> Settings:
-    interval_ms, retained = rng.choice((1_000, 10_000, 60_000)), rng.choice((1, 2, 3))
-    return replace(settings, snapshots=SnapshotSettings(place.uri, interval_ms, retained))
 
 
 class Refused(Exception):

@@ -271,3 +271,40 @@ def test_a_file_of_functions_may_be_given_by_a_relative_path(
     (tmp_path / "f.py").touch()
     monkeypatch.chdir(tmp_path)
     assert _build(functions="f.py").functions == (str(tmp_path / "f.py"),)
+
+
+_REMOTE = {"state__backend": "remote", "state__remote__uri": "redis://db:6379/0"}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "redis://clerk:canary@db:6379/0", "redis://:canary@db", "http://db", "redis:///1",
+        "redis://db/rows", "redis://db/0?password=canary", "redis://db:99999",
+    ],
+)  # fmt: skip
+def test_a_database_is_a_server_and_a_number_without_credentials(uri: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"state\.remote\.uri") as refused:
+        _build(state__backend="remote", state__remote__uri=uri)
+    assert "canary" not in str(refused.value)
+
+
+def test_a_remote_store_has_a_database() -> None:
+    with pytest.raises(InvalidConfig, match=r"state\.backend=remote needs a database"):
+        _build(state__backend="remote")
+    assert not _build(**_REMOTE).state.on_volumes
+
+
+def test_a_remote_store_has_neither_standbys_nor_snapshots() -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        _build(**_REMOTE, standby__replicas=1, snapshot__uri="/mnt/snapshots")
+    assert "standby.replicas: state.backend=remote has no standbys" in str(refused.value)
+    assert "snapshot.uri: state.backend=remote has no snapshots" in str(refused.value)
+
+
+def test_executors_find_the_password_of_a_database_in_whatever_folder_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = _build(state__remote__password__file="password")
+    assert found.state.remote.password_file == str(tmp_path / "password")

@@ -19,15 +19,15 @@ def local_stores(
 ) -> Callable[[], JobStores] | None:
     """A reader of the stores by (query id, state partition); None if the job does not run here.
 
-    Stores of a stopped job may lag, which is correct.  With the memory backend there are none on
-    disk, so the driver's row counts are used, without digests.
+    Stores of a stopped job may lag, which is correct.  With the memory and the remote backend there
+    are none on disk, so the driver's row counts are used, without digests.
     """
     status = _running(settings)
     if status is None:
         return None
     root = Path(settings.state.dir or Path(settings.home, "state"))
     application_id = settings.application_id
-    on_disk = settings.state.backend != "memory"
+    on_disk = settings.state.on_volumes
 
     def read() -> JobStores:
         if on_disk:

@@ -71,8 +71,9 @@ class SavepointMaker(CarriesOut[SavepointOrder]):
 
     def _check(self, making: InHand[SavepointOrder]) -> None:
         settings = self._services.settings
-        if not settings.snapshots.uri or settings.state.backend == "memory":
-            why = "keeps its state in memory" if settings.snapshots.uri else "has no snapshot.uri"
+        if not settings.snapshots.uri or not settings.state.on_volumes:
+            where = f"keeps its state elsewhere ({settings.state.backend})"
+            why = "has no snapshot.uri" if settings.state.on_volumes else where
             raise InvalidConfig(
                 f"The job {settings.application_id} {why}: it can have no savepoints.",
                 action="deploy it with state.backend=rocksdb, and with a snapshot.uri that driver "

@@ -1,0 +1,1 @@
+"""Stores in a database that executors share: fenced caches of rows; Kafka stays the truth."""

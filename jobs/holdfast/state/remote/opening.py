@@ -1,0 +1,69 @@
+"""Opens remote stores by the settings; the only module that knows the databases."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from types import ModuleType
+
+from holdfast.config.settings import RemoteSettings
+from holdfast.errors import InvalidConfig
+from holdfast.state.remote.store import RemoteStore
+
+__all__ = ["RemoteStores", "open_remote"]
+
+
+def open_remote(settings: RemoteSettings, name: str) -> RemoteStore:
+    """Takes over the store of that name, creating an empty one if there is none.
+
+    Args:
+        name: see `table_store.store_name`.
+
+    Raises:
+        StoreUnavailable: the database does not answer.
+        InvalidConfig: the client library, or a setting, is missing.
+    """
+    redis = _redis(settings)
+    table = redis.RedisTable(redis.RedisLink(settings), name)
+    try:
+        return RemoteStore(table, f"{name} at {settings.uri}")
+    except BaseException:
+        table.close()
+        raise
+
+
+class RemoteStores:
+    """The stores of a job in the database: what `Volume` is for stores on a volume."""
+
+    def __init__(self, settings: RemoteSettings, application_id: str) -> None:
+        self._settings = settings
+        self._application_id = application_id
+
+    def stores(self) -> list[tuple[str, str, int]]:
+        """(application id, state name, state partition) of every store of the job, sorted."""
+        redis = _redis(self._settings)
+        with closing(redis.RedisLink(self._settings)) as link:
+            found: list[tuple[str, str, int]] = redis.stores_of(link, self._application_id)
+        return found
+
+    def delete_store(self, application_id: str, state_name: str, state_partition: int) -> None:
+        """Removes a store; one that is open is restored."""
+        redis = _redis(self._settings)
+        with closing(redis.RedisLink(self._settings)) as link:
+            redis.delete_store(link, f"{application_id}/{state_name}/{state_partition}")
+
+
+def _redis(settings: RemoteSettings) -> ModuleType:
+    """The module that speaks to Redis: a job with another backend does without its library."""
+    if not settings.uri:
+        raise InvalidConfig(
+            "The remote backend needs a database.",
+            action="set state.remote.uri, or use the rocksdb backend.",
+        )
+    try:
+        from holdfast.state.remote import redis
+    except ModuleNotFoundError as error:
+        raise InvalidConfig(
+            f"The remote backend needs the Python package {error.name}, which is not here.",
+            action="install holdfast[remote] for driver and executors.",
+        ) from error
+    return redis

@@ -1,0 +1,180 @@
+"""The remote backend: a store in a database, owned by whoever has opened it last.
+
+    stamp found        an open store                          the next opening
+    -----------------  -------------------------------------  ------------------------------------
+    its own, whole     reads and writes                       takes over, the tail is replayed
+    another owner's    `Fenced`: it is a zombie               the same
+    none, or older     `StoreUnavailable`: it was emptied     begins empty, everything is restored
+    not whole          -                                      removes all rows, likewise
+
+Whoever opens the store has fenced its predecessors in Kafka before, so a zombie's rows are not
+needed, and a write that was interrupted was committed in Kafka before it began.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from holdfast.errors import Fenced, HoldfastError, Refused, StoreLocked, StoreUnavailable
+from holdfast.state.remote.table import Pairs, RemoteTable, Stamp
+from holdfast.state.store import Found, flat
+
+__all__ = ["RemoteStore"]
+
+_LOG = logging.getLogger(__name__)
+_CLAIMS = 10  # others may open the store at the same time
+_PAGE = 2_000  # rows of a scan at a time
+_RANGES = 500  # of a request
+_MEASURED_S = 10.0  # how long a measured size is believed
+
+
+class RemoteStore:
+    """Owns a store in a database from its opening until another opening of it.
+
+    Args:
+        name: the store's name in the database, for messages.
+    """
+
+    durable = True
+
+    def __init__(self, table: RemoteTable, name: str) -> None:
+        """Takes the store over from any former owner.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+            StoreLocked: others open it again and again.
+        """
+        self._table = table
+        self._name = name
+        self._size, self._written, self._measured = 0, 0, float("-inf")
+        self._stamp = self._claimed(Stamp(secrets.token_hex(8)))
+
+    def _claimed(self, mine: Stamp) -> Stamp:
+        for _ in range(_CLAIMS):
+            found = self._table.stamp()
+            if found is not None and found.whole:
+                if self._table.write({}, found, mine):
+                    return mine
+                continue
+            if found is not None:
+                _LOG.warning(
+                    "Removing the rows of the remote store %s, to be restored from its changelog: "
+                    "a write was interrupted.", self._name,
+                )  # fmt: skip
+            if self._table.clear(found, mine):
+                return mine
+        raise StoreLocked(
+            f"The remote store {self._name} was opened by others {_CLAIMS} times meanwhile.",
+            cause="two jobs run under one application.id.",
+            action="stop one of them, or give it another state.remote.uri.",
+        )
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        stamp, values = self._table.read(keys)
+        self._check(stamp)
+        return values
+
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        rows: dict[bytes, bytes | None] = dict.fromkeys(deletes)
+        rows.update(puts)
+        if not rows:
+            return
+        self._check(self._stamp)
+        done, items, left = self._stamp.following(), iter(rows.items()), len(rows)
+        while left > 0:
+            part = dict(islice(items, self._table.part_rows))
+            left -= len(part)
+            self._move(part, done if left == 0 else Stamp(done.owner, done.batch, whole=False))
+        self._written += sum(len(k) + len(v or b"") for k, v in rows.items())
+
+    def _move(self, rows: dict[bytes, bytes | None], to: Stamp) -> None:
+        if not self._table.write(rows, self._stamp, to):
+            raise self._lost(self._table.stamp())
+        self._stamp = to
+
+    def begin_bulk(self) -> None:
+        """Does nothing: the database decides how durable a write is."""
+
+    def end_bulk(self) -> None:
+        """Does nothing: no write is pending."""
+
+    def scan(
+        self, start: bytes, end: bytes | None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return islice(self._pages(start, end, limit), limit)
+
+    def _pages(
+        self, start: bytes, end: bytes | None, limit: int | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        most = _PAGE if limit is None else min(limit, _PAGE)
+        while most > 0 and (end is None or start < end):
+            (page,) = self._scanned([(start, end)], most)
+            yield from page
+            if len(page) < most:
+                return
+            start = page[-1][0] + b"\0"
+
+    def count(self, start: bytes, end: bytes) -> int:
+        stamp, rows = self._table.count(start, end)
+        self._check(stamp)
+        return rows
+
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[Pairs]:
+        parts = (ranges[n : n + _RANGES] for n in range(0, len(ranges), _RANGES))
+        return [pairs for part in parts for pairs in self._scanned(part)]
+
+    def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+        return flat(self.scan_many(list(zip(starts, ends, strict=True))))
+
+    def _scanned(
+        self, ranges: Sequence[tuple[bytes, bytes | None]], limit: int | None = None
+    ) -> list[Pairs]:
+        stamp, found = self._table.scan(ranges, limit)
+        self._check(stamp)
+        return found
+
+    def copy_to(self, folder: Path) -> None:
+        raise Refused("A remote store has no files to copy.", action="use rocksdb.")
+
+    def bytes_on_disk(self) -> int:
+        """The size in the database: as measured lately, and what was written since."""
+        now = time.monotonic()
+        if now - self._measured > _MEASURED_S:
+            self._size, self._written, self._measured = self._table.bytes(), 0, now
+        return self._size + self._written
+
+    def wipe(self) -> None:
+        self._check(self._stamp)
+        done = self._stamp.following()
+        if not self._table.clear(self._stamp, done):
+            raise self._lost(self._table.stamp())
+        self._stamp = done
+        self._size, self._written = 0, 0
+
+    def close(self) -> None:
+        self._table.close()
+
+    def _check(self, found: Stamp | None) -> None:
+        if found != self._stamp or not found.whole:
+            raise self._lost(found)
+
+    def _lost(self, found: Stamp | None) -> HoldfastError:
+        if found is None or found.owner == self._stamp.owner:
+            how = "was emptied" if found is None else "is not as this executor has left it"
+            return StoreUnavailable(
+                f"The remote store {self._name} {how}.",
+                cause="the database was flushed, has made room for other keys, or came back from "
+                "an older copy.",
+                action="none: the store is restored from its changelog; see that the database "
+                "removes no keys by itself.",
+            )
+        return Fenced(
+            f"The remote store {self._name} has another owner by now ({found.owner}).",
+            cause="this executor was taken for dead, or two jobs run under one application.id.",
+            action="none: nothing was written.",
+        )

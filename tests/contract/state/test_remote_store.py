@@ -1,0 +1,339 @@
+"""The contract of every remote database: one owner, no torn batch, no unnoticed loss."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import Fenced, InvalidConfig, StoreUnavailable, VolumeFull
+from holdfast.state.remote.redis import RedisLink, RedisTable, delete_store, stores_of
+from holdfast.state.remote.store import RemoteStore
+from holdfast.state.remote.table import RemoteTable
+from tests.simulation.fakes.database import Database
+from tests.support.certificates import Authority
+from tests.support.redis_server import RedisServer
+
+NAME = "app/ctas_t/0"
+BEFORE = {b"%02d" % n: b"old" for n in range(10)}
+PUTS = [(b"%02d" % n, b"new") for n in range(5, 15)]
+GONE = [b"%02d" % n for n in range(3)]
+AFTER = {key: value for key, value in {**BEFORE, **dict(PUTS)}.items() if key not in GONE}
+
+
+class _Crash(BaseException):
+    """The process is gone."""
+
+
+class _Crashing:
+    """A table whose process dies right after a request of `limit` to change something."""
+
+    def __init__(self, table: RemoteTable, limit: int) -> None:
+        self._table = table
+        self._left = limit
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._table, name)
+        return self._dying(real) if name in {"write", "clear"} else real
+
+    def _dying(self, real: Callable[..., bool]) -> Callable[..., bool]:
+        def asked(*args: Any) -> bool:
+            done = real(*args)
+            self._left -= 1
+            if not self._left:
+                raise _Crash
+            return done
+
+        return asked
+
+
+@dataclass
+class Place:
+    """A database, and how it loses everything."""
+
+    table: Callable[[], RemoteTable]
+    lose: Callable[[], object]
+
+    def opened(self) -> RemoteStore:
+        return RemoteStore(self.table(), NAME)
+
+    def rows(self) -> dict[bytes, bytes]:
+        return dict(self.opened().scan(b"", None))
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["redis", "redis in parts", "fake"])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "fake":
+        database = Database()
+        return Place(lambda: database.table(NAME, None), database.flush)
+    server: RedisServer = request.getfixturevalue("redis")
+    server.ask("FLUSHALL")
+    part_rows = 4 if "parts" in request.param else 1_000
+    return Place(
+        lambda: RedisTable(RedisLink(server.settings()), NAME, part_rows),
+        lambda: server.ask("FLUSHALL"),
+    )
+
+
+@pytest.fixture
+def store(place: Place) -> RemoteStore:
+    store = place.opened()
+    store.write(BEFORE.items(), [])
+    return store
+
+
+def test_the_next_owner_finds_the_rows(store: RemoteStore, place: Place) -> None:
+    assert place.rows() == BEFORE
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.get_many([b"01"]),
+        lambda store: store.write([(b"01", b"late")], []),
+        lambda store: store.write(PUTS, GONE),
+        lambda store: list(store.scan(b"", None)),
+        lambda store: store.scan_many([(b"00", b"99")]),
+        lambda store: store.count(b"00", b"99"),
+        lambda store: store.wipe(),
+    ],
+)
+def test_a_zombie_is_refused_and_changes_nothing(
+    store: RemoteStore, place: Place, use: Callable[[RemoteStore], object]
+) -> None:
+    owner = place.opened()
+    with pytest.raises(Fenced, match="another owner"):
+        use(store)
+    owner.write(PUTS, GONE)
+    with pytest.raises(Fenced):
+        use(store)
+    assert dict(owner.scan(b"", None)) == AFTER
+
+
+def test_a_batch_is_there_whole_or_not_at_all_wherever_its_process_dies(place: Place) -> None:
+    seen = []
+    for limit in count(1):
+        place.lose()
+        place.opened().write(BEFORE.items(), [])
+        dying = RemoteStore(_Crashing(place.table(), limit + 1), NAME)  # the first one is the claim
+        try:
+            dying.write(PUTS, GONE)
+        except _Crash:
+            seen.append(place.rows())
+        else:
+            break
+    assert seen[-1] == AFTER, "after its last request"
+    # What is torn is removed: it is restored from the changelog.
+    assert all(rows == {} for rows in seen[:-1])
+    assert len(seen) == -(-13 // place.table().part_rows)
+
+
+def test_a_torn_store_stays_torn_until_its_rows_are_removed(place: Place) -> None:
+    place.opened().write(BEFORE.items(), [])
+    table = place.table()
+    if table.part_rows > len(PUTS):
+        pytest.skip("a batch is one request")
+    with pytest.raises(_Crash):
+        RemoteStore(_Crashing(table, 2), NAME).write(PUTS, GONE)
+    with pytest.raises(_Crash):
+        RemoteStore(_Crashing(place.table(), 1), NAME)
+    assert place.rows() == {}
+
+
+def test_an_owner_whose_batch_failed_in_the_middle_neither_reads_nor_writes(place: Place) -> None:
+    store = RemoteStore(_Crashing(place.table(), 2), NAME)
+    if place.table().part_rows > len(PUTS):
+        pytest.skip("a batch is one request")
+    with pytest.raises(_Crash):
+        store.write(PUTS, GONE)
+    with pytest.raises(StoreUnavailable, match="not as this executor has left it"):
+        store.get_many([b"05"])
+    with pytest.raises(StoreUnavailable):
+        store.write([(b"1", b"1")], [])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.get_many([b"01"]),
+        lambda store: store.get_many([b"%02d" % n for n in range(3_000)]),
+        lambda store: store.write(PUTS, GONE),
+        lambda store: list(store.scan(b"", None)),
+        lambda store: store.count(b"00", b"99"),
+        lambda store: store.wipe(),
+    ],
+)
+def test_a_store_that_was_emptied_is_noticed(
+    store: RemoteStore, place: Place, use: Callable[[RemoteStore], object]
+) -> None:
+    place.lose()
+    with pytest.raises(StoreUnavailable, match="was emptied"):
+        use(store)
+    assert place.rows() == {}
+
+
+def test_an_older_copy_is_noticed(redis: RedisServer) -> None:
+    """As after a failover to a replica that lacked the last writes."""
+    redis.ask("FLUSHALL")
+    store = RemoteStore(RedisTable(RedisLink(redis.settings()), NAME), NAME)
+    store.write(BEFORE.items(), [])
+    for key in ("rows", "keys"):
+        redis.ask("COPY", f"holdfast:{{{NAME}}}:{key}", f"{{{NAME}}}{key}")
+    store.write(PUTS, GONE)
+    for key in ("rows", "keys"):
+        redis.ask("COPY", f"{{{NAME}}}{key}", f"holdfast:{{{NAME}}}:{key}", "REPLACE")
+    with pytest.raises(StoreUnavailable, match="not as this executor has left it"):
+        store.get_many([b"00"])
+    again = RemoteStore(RedisTable(RedisLink(redis.settings()), NAME), NAME)
+    assert dict(again.scan(b"", None)) == BEFORE
+
+
+@pytest.mark.parametrize("key", ["rows", "keys"])
+def test_a_key_that_the_server_removed_to_make_room_is_noticed(
+    redis: RedisServer, key: str
+) -> None:
+    redis.ask("FLUSHALL")
+    store = RemoteStore(RedisTable(RedisLink(redis.settings()), NAME), NAME)
+    store.write(BEFORE.items(), [])
+    redis.ask("DEL", f"holdfast:{{{NAME}}}:{key}")
+    for use in (
+        lambda: list(store.scan(b"", None)),
+        lambda: store.scan_many([(b"00", b"99")]),
+        lambda: store.count(b"00", b"99"),
+        lambda: store.write(PUTS, GONE),
+    ):
+        with pytest.raises(StoreUnavailable, match=r"was emptied|not as this executor has left it"):
+            use()
+    again = RemoteStore(RedisTable(RedisLink(redis.settings()), NAME), NAME)
+    assert list(again.scan(b"", None)) == []
+    again.write(PUTS, [])
+    assert list(again.scan(b"", None)) == PUTS
+
+
+def test_stores_of_a_job_are_found_and_deleted(redis: RedisServer) -> None:
+    redis.ask("FLUSHALL")
+    names = ["app/ctas_t/0", "app/ctas_t/11", "app/ctas_t-g1/0", "app.two/ctas_t/0", "app2/c/0"]
+    for name in names:
+        RemoteStore(RedisTable(RedisLink(redis.settings()), name), name).write([(b"a", b"1")], [])
+    link = RedisLink(redis.settings())
+    kept = [("app", "ctas_t", 0), ("app", "ctas_t", 11)]
+    assert stores_of(link, "app") == sorted([*kept, ("app", "ctas_t-g1", 0)])
+    delete_store(link, "app/ctas_t-g1/0")
+    assert stores_of(link, "app") == kept
+    assert stores_of(link, "app.two") == [("app.two", "ctas_t", 0)]
+
+
+def test_what_is_no_stamp_belongs_to_nobody_and_is_removed(
+    redis: RedisServer,
+) -> None:
+    redis.ask("FLUSHALL")
+    redis.ask("HSET", f"holdfast:{{{NAME}}}:rows", b"stamp", b"\xff", b"kold", b"1")
+    store = RemoteStore(RedisTable(RedisLink(redis.settings()), NAME), NAME)
+    assert list(store.scan(b"", None)) == []
+    assert store.get_many([b"old"]) == [None]
+
+
+_PAGE = Path(__file__).parents[3] / "jobs" / "docs" / "remote-state.md"
+
+
+def _rights() -> list[tuple[str, ...]]:
+    """Reads what the page tells an administrator to give."""
+    wide, commands = re.findall(r"A user with `(.*?)`, or the commands (.*?)\.", _squeezed())[0]
+    names = (name.lower() for name in re.split(r", | and ", commands))
+    return [tuple(wide.split()), ("~holdfast:*", *(f"+{n.replace(' ', '|')}" for n in names))]
+
+
+def _squeezed() -> str:
+    return re.sub(r"\s+", " ", _PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("rights", _rights(), ids=["wide", "narrow"])
+def test_the_rights_that_the_page_names_are_enough(tmp_path: Path, rights: tuple[str, ...]) -> None:
+    password = tmp_path / "password"
+    password.write_text("canary\n")
+    with RedisServer(tmp_path, "--user", "clerk", "on", ">canary", *rights) as server:
+        settings = replace(server.settings("clerk", str(password)), uri=f"{server.uri[:-1]}3")
+        store = RemoteStore(RedisTable(RedisLink(settings), NAME), NAME)
+        store.write(PUTS, GONE)
+        assert list(store.scan(b"", None)) == PUTS
+        assert store.count(b"", b"9") == len(PUTS)
+        assert store.bytes_on_disk() > 0
+        store.wipe()
+        assert stores_of(RedisLink(settings), "app") == [("app", "ctas_t", 0)]
+        delete_store(RedisLink(settings), NAME)
+
+
+def test_a_password_that_is_not_there_is_asked_for(redis: RedisServer, tmp_path: Path) -> None:
+    password = tmp_path / "password"
+    for how in ("cannot be read", "is empty"):
+        with pytest.raises(InvalidConfig, match=how):
+            RedisLink(redis.settings("clerk", str(password)))
+        password.write_text("\n")
+
+
+@pytest.mark.parametrize(("user", "given"), [("clerk", "wrong"), ("nobody", "canary")])
+def test_a_wrong_password_is_told_and_not_shown(tmp_path: Path, user: str, given: str) -> None:
+    password = tmp_path / "password"
+    password.write_text(f"{given}\n")
+    with RedisServer(tmp_path, "--user", "clerk", "on", ">canary", "~*", "+@all") as server:
+        link = RedisLink(server.settings(user, str(password)))
+        with pytest.raises(StoreUnavailable, match="refuses this user") as refused:
+            RedisTable(link, NAME).stamp()
+    assert given not in str(refused.value)
+
+
+def test_a_full_server_is_told_and_nothing_is_written(tmp_path: Path) -> None:
+    with RedisServer(tmp_path, "--maxmemory", "3mb") as server:
+        store = RemoteStore(RedisTable(RedisLink(server.settings()), NAME), NAME)
+        store.write(BEFORE.items(), [])
+
+        def fill() -> None:
+            for n in range(0, 20_000, 500):
+                store.write([(b"%06d" % key, bytes(1_000)) for key in range(n, n + 500)], [])
+
+        with pytest.raises(VolumeFull, match="is full"):
+            fill()
+        server.ask("CONFIG", "SET", "maxmemory", "100mb")
+        again = RemoteStore(RedisTable(RedisLink(server.settings()), NAME), NAME)
+        rows = dict(again.scan(b"", None))
+        assert len(rows) % 500 == len(BEFORE), "whole batches"
+
+
+def test_a_server_that_is_away_is_told_in_time(tmp_path: Path) -> None:
+    with RedisServer(tmp_path) as server:
+        store = RemoteStore(RedisTable(RedisLink(server.settings()), NAME), NAME)
+        store.write(BEFORE.items(), [])
+        for gone, back in ((server.kill, server.start), (server.pause, server.resume)):
+            gone()
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match="does not answer"):
+                store.write(PUTS, GONE)
+            assert time.monotonic() - began < 10
+            back()
+            assert store.get_many([b"00"]) == [b"old"], "the same owner goes on"
+
+
+def test_tls_is_spoken_and_certificates_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority("ours", tmp_path)
+    certificate, key = authority.issue("redis")
+    options = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key),
+               "--tls-ca-cert-file", str(authority.path), "--tls-auth-clients", "no")  # fmt: skip
+    with RedisServer(tmp_path, *options, tls=True) as server:
+        with pytest.raises(StoreUnavailable, match="certificate verify failed"):
+            RedisTable(RedisLink(server.settings()), NAME).stamp()
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
+        assert RedisTable(RedisLink(server.settings()), NAME).stamp() is None
