@@ -34,6 +34,7 @@ from holdfast.judge.gather.units import UnitGatherer
 from holdfast.judge.read.left_out import left_out
 from holdfast.judge.read.observe import Lag, Observer
 from holdfast.judge.statement.units import Unit, units
+from holdfast.judge.statement.user_functions import declare
 from holdfast.judge.values import Untranslatable
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import WarnShares
@@ -51,11 +52,13 @@ class OracleOptions:
 
     Kafka aborts transactions of killed producers after the job's transaction.timeout.ms.
     `shares`: the share of a query's input that may be left out without a warning.
+    `functions`: the files of the users' aggregates.
     """
 
     catch_up_s: float = 120.0
     quiet_s: float = 90.0
     shares: WarnShares = field(default_factory=WarnShares)
+    functions: tuple[str, ...] = ()
 
 
 class Oracle:
@@ -91,6 +94,7 @@ class Oracle:
 
     def _judge_unit(self, unit: Unit) -> TableVerdict:
         try:
+            declare(self._options.functions)
             return self._with_left_out(unit, self._judged(unit))
         except Untranslatable as reason:
             return _unknown(unit, "recompute", f"the judge cannot recompute it: {reason}")

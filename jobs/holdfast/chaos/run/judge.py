@@ -57,9 +57,8 @@ def judge_run(
     events = read_history(folder)
     history = summarize(events)
     # Where the run waited for this in vain, do not wait again for every table.
-    options = OracleOptions(
-        _CATCH_UP_S if history.quiet else 0.0, quiet_seconds(settings), settings.warn
-    )
+    catch_up_s = _CATCH_UP_S if history.quiet else 0.0
+    options = OracleOptions(catch_up_s, quiet_seconds(settings), settings.warn, settings.functions)
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")

@@ -179,6 +179,7 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
     from holdfast.chaos.load.workload import input_sources
     from holdfast.judge.recompute.rehearsal import rehearse
     from holdfast.judge.statement.units import units
+    from holdfast.judge.statement.user_functions import declare
     from holdfast.judge.values import Untranslatable
 
     if plan.load.garbage and job.settings.ingest.on_undecodable == "fail":
@@ -190,6 +191,7 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
         RecordMaker(source, plan.load)
     for unit in units(job.topology):
         try:
+            declare(job.settings.functions)
             rehearse(unit)
         except Untranslatable as unknown:
             raise Refused(

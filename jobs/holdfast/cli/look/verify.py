@@ -91,7 +91,7 @@ def _judge(
         oracle = Oracle(
             settings.application_id,
             Observer(settings.client(), settings.application_id),
-            options=OracleOptions(timeout_s, quiet_s, settings.warn),
+            options=OracleOptions(timeout_s, quiet_s, settings.warn, settings.functions),
             stores=local_stores(settings),
             tell=tell,
         )

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from holdfast.judge.read.decode import InputDecoder, json_form, key_part
 from holdfast.judge.read.incarnations import by_age
+from holdfast.judge.statement import user_functions
 from holdfast.judge.statement.arithmetic import register
 from holdfast.judge.statement.translate import FIRST_RECORDS, INPUT, BatchQuery
-from holdfast.judge.values import Key, Row
+from holdfast.judge.values import Key, Row, Untranslatable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Sink
 
@@ -210,13 +211,23 @@ def stream_record(
 
 
 def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    """DuckDB's result of the query over these tables."""
+    """DuckDB's result of the query over these tables.
+
+    Raises:
+        Untranslatable: a user's aggregate failed.
+    """
     with duckdb.connect(config={"threads": 2}) as engine:
         engine.execute("SET TimeZone = 'UTC'")
         register(engine)
+        user_functions.register(engine)
         for name, data in tables.items():
             engine.register(name, data)
-        return engine.execute(sql).fetchall()
+        try:
+            return engine.execute(sql).fetchall()
+        except duckdb.Error as error:
+            if user_functions.failed():
+                raise Untranslatable(user_functions.failed()) from error
+            raise
 
 
 def arrow_type(kind: SqlType) -> pa.DataType:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp, parse_one
 
 from holdfast.judge.read.incarnations import PARTITION_SQL, by_age
+from holdfast.judge.statement import user_functions
 from holdfast.judge.statement.arithmetic import distinct_doubles, in_case, sum_of, wrapped
 from holdfast.judge.statement.statement import resolved
 from holdfast.judge.values import COLLECT_LIMIT, Match, Untranslatable
@@ -154,6 +155,9 @@ class Translator:
             if own is not None:
                 return _parse(own.format(*rest))
             return _parse(_AGGREGATES[name].format(*values, *rest))
+        if user_functions.result_of(name) is not None:
+            ordered = bool(self.scope.partitions)
+            return _parse(user_functions.called(name, [*map(self.sql, args)], ordered=ordered))
         raise Untranslatable(f"the function {name} is not known to the judge")
 
     def _arithmetic_of(self, name: str, argument: exp.Expr, value: str) -> str | None:
@@ -257,6 +261,9 @@ class Translator:
             if isinstance(node, kinds):
                 return kind or self.kind(node.this)
         name, args = _call(node)
+        users = user_functions.result_of(name)
+        if users is not None:
+            return _KINDS.get(users.base, _OTHER)
         if name in {"AS_VALUE", "IFNULL"} and args:
             return self.kind(args[0])
         return {"COUNT_DISTINCT": _WHOLE, "LEN": _WHOLE, "UCASE": _TEXT, "LCASE": _TEXT}.get(

@@ -1,0 +1,184 @@
+"""Users' aggregates as functions of DuckDB; a process of their own computes them."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+import duckdb
+import pyarrow as pa
+
+from holdfast.judge.statement.user_worker import Declared, serve
+from holdfast.judge.values import Untranslatable
+from holdfast.types.schema import Base, SqlType
+
+__all__ = ["called", "declare", "failed", "register", "result_of"]
+
+_ANSWER_S = 60.0  # for all groups of a statement; a function that hangs must not hang the judge
+_TYPES = {
+    Base.BOOLEAN: "BOOLEAN",
+    Base.INTEGER: "BIGINT",
+    Base.BIGINT: "BIGINT",
+    Base.DOUBLE: "DOUBLE",
+    Base.STRING: "VARCHAR",
+    Base.BYTES: "BLOB",
+    Base.DATE: "DATE",
+    Base.TIME: "TIME",
+    Base.TIMESTAMP: "TIMESTAMP",
+}
+
+
+@dataclass
+class _Worker:
+    """The process of one set of files, and what these declare."""
+
+    files: tuple[str, ...]
+    process: BaseProcess
+    pipe: Connection
+    declared: dict[str, Declared] = field(default_factory=dict)
+    failure: str = ""
+
+    def ask(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
+        """The values of groups.
+
+        Raises:
+            Untranslatable: the function raised, or took too long.
+        """
+        self.failure = ""
+        try:
+            self.pipe.send((name, groups))
+        except OSError:
+            self.fail(f"the process of {name} died")
+        if not self.pipe.poll(_ANSWER_S):
+            self.end()
+            self.fail(f"{name} took longer than {_ANSWER_S:.0f} s")
+        try:
+            answer = self.pipe.recv()
+        except EOFError:
+            answer = f"the process of {name} died"
+        if isinstance(answer, str):
+            self.fail(answer)
+        found: list[object] = answer
+        return found
+
+    def fail(self, why: str) -> None:
+        """Keep the reason, since DuckDB wraps what its functions raise.
+
+        Raises:
+            Untranslatable: always.
+        """
+        self.failure = why
+        raise Untranslatable(why)
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
+
+
+_RUNNING: list[_Worker] = []  # at most one: that of the files declared last
+
+
+def declare(files: Sequence[str]) -> None:
+    """Load the users' files of the job to judge, in a process of their own; none: forget others.
+
+    Raises:
+        Untranslatable: a file cannot be loaded.
+    """
+    wanted = tuple(files)
+    if _RUNNING and _RUNNING[0].files == wanted and _RUNNING[0].process.is_alive():
+        return
+    _end()
+    if not wanted:
+        return
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, wanted), daemon=True)
+    process.start()
+    theirs.close()
+    worker = _Worker(wanted, process, ours)
+    _RUNNING.append(worker)
+    late = "the functions' files took too long to load"
+    told: list[Declared] | str = ours.recv() if ours.poll(_ANSWER_S) else late
+    if isinstance(told, str):
+        worker.fail(told)
+    else:
+        worker.declared = {each[0]: each for each in told}
+
+
+@atexit.register
+def _end() -> None:
+    while _RUNNING:
+        _RUNNING.pop().end()
+
+
+def result_of(name: str) -> SqlType | None:
+    """The type of a declared aggregate's result; None: no file declares it."""
+    found = _RUNNING[0].declared.get(name) if _RUNNING else None
+    return None if found is None else found[2]
+
+
+def called(name: str, values: Sequence[str], *, ordered: bool) -> str:
+    """The call of a declared aggregate over a group's records, in DuckDB SQL.
+
+    Args:
+        values: SQL of the arguments.
+        ordered: whether the records have topic partitions and offsets.
+
+    Raises:
+        Untranslatable: the judge does not support it.
+    """
+    _, kinds, _ = _RUNNING[0].declared[name]
+    if not kinds or len(kinds) != len(values):
+        raise Untranslatable(f"{name} of {len(values)} arguments")
+    pairs = zip(values, kinds, strict=True)
+    fields = (f"a{i} := CAST({v} AS {_duckdb(name, k)})" for i, (v, k) in enumerate(pairs))
+    record = f"struct_pack({', '.join(fields)})"
+    one, two = f"list({record})", f"list_reverse(list({record}))"
+    if ordered:
+        one, two = (f"list({record} ORDER BY __partition{d}, __offset)" for d in ("", " DESC"))
+    return f"{_in_duckdb(name)}({one}, {two})"
+
+
+def register(engine: duckdb.DuckDBPyConnection) -> None:
+    """Register the declared aggregates that the judge supports."""
+    for worker in _RUNNING:
+        for name, kinds, returns in worker.declared.values():
+            if not kinds or any(kind.base not in _TYPES for kind in (*kinds, returns)):
+                continue
+            fields = ", ".join(f"a{i} {_duckdb(name, kind)}" for i, kind in enumerate(kinds))
+            records = f"STRUCT({fields})[]"
+            engine.create_function(
+                _in_duckdb(name), _function(worker, name, returns), [records, records],
+                _duckdb(name, returns), type="arrow", null_handling="special",
+            )  # type: ignore[call-overload]  # fmt: skip
+
+
+def _function(
+    worker: _Worker, name: str, returns: SqlType
+) -> Callable[[pa.ChunkedArray, pa.ChunkedArray], pa.Array]:
+    def function(records: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.Array:
+        groups = list(zip(records.to_pylist(), others.to_pylist(), strict=True))
+        kind = pa.int64() if returns.base is Base.INTEGER else returns.arrow()
+        return pa.array(worker.ask(name, groups), kind)
+
+    return function
+
+
+def failed() -> str:
+    """Why the last call of a function failed; empty if it did not."""
+    return _RUNNING[0].failure if _RUNNING else ""
+
+
+def _in_duckdb(name: str) -> str:
+    return f"judge_user_{name.lower()}"
+
+
+def _duckdb(name: str, kind: SqlType) -> str:
+    if kind.base not in _TYPES:
+        raise Untranslatable(f"{name} with a {kind}")
+    return _TYPES[kind.base]
