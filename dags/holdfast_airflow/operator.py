@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from kubernetes.client import models as k8s
 
 from holdfast_airflow import environment, pods
-from holdfast_airflow.process import Process
+from holdfast_airflow.process import Elapsed, Process
 from holdfast_airflow.request import InvalidRequest, Request
 
 if TYPE_CHECKING:
@@ -88,10 +89,23 @@ class HoldfastOperator(KubernetesPodOperator):
 
     def execute(self, context: Context) -> Any:
         request = self.asked(context)
-        if request.local:
-            return self._run_process(request, context)
-        self.prepare_pod(request)
-        return self._run_pod(context)
+        began = time.monotonic()
+        self.log.info("%s begins, %s.", self._place(), _where(request))
+        try:
+            if request.local:
+                return self._run_process(request, context)
+            self.prepare_pod(request)
+            return self._run_pod(context)
+        finally:
+            self.log.info("%s ended after %.1f s.", self.task_id, time.monotonic() - began)
+
+    def _place(self) -> str:
+        """Its name, and its place among the tasks of its DAG."""
+        if not self.has_dag():  # type: ignore[no-untyped-call]  # Airflow's, without annotations
+            return self.task_id
+        order = self.dag.topological_sort()  # type: ignore[no-untyped-call]  # the same
+        tasks = [task.task_id for task in order]
+        return f"{self.task_id}, task {tasks.index(self.task_id) + 1} of {len(tasks)},"
 
     def asked(self, context: Context) -> Request:
         """The request for this task.
@@ -181,7 +195,7 @@ class HoldfastOperator(KubernetesPodOperator):
             script = ["bash", "-c", self.step.script, "holdfast", *self.step.arguments(request)]
             self._process = Process(script, {**environment.child_environment(), **own})
             try:
-                status = self._process.follow(self.log.info)
+                status = self._process.follow(Elapsed(self.log.info).tell)
             except KeyboardInterrupt:
                 status = _INTERRUPTED
             # A user who stops a local run (Ctrl-C) does not want a retry.
@@ -265,6 +279,12 @@ class LeftOutOperator(BaseOperator):
         warnings = (context["ti"].xcom_pull(task_ids=self.smoke) or {}).get("warnings") or []
         if warnings:
             raise _failure(context, "\n".join(warnings), final=True)
+
+
+def _where(request: Request) -> str:
+    if request.local:
+        return "as a process beside Airflow"
+    return f"in a pod of {request.image} in the namespace {request.namespace}"
 
 
 def _script_environment(command: str, request: Request, outcome: str) -> dict[str, str]:

@@ -13,16 +13,29 @@ from contextlib import suppress
 
 import psutil
 
-__all__ = ["Process"]
+__all__ = ["Elapsed", "Process"]
 
 _LINES_KEPT = 80  # as many as Kubernetes keeps of a failed container
 _GRACE_S, _LOOK_EVERY_S = 30.0, 0.1
+_QUIET_S = 15.0
 # A background process of a shell without job control ignores interrupts, its children do as well,
 # and a shell among these cannot undo it.
 _INTERRUPTIBLE = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
     " os.execvp(sys.argv[1], sys.argv[1:])"
 )
+
+
+class Elapsed:
+    """Passes lines on with the seconds since it was made: `[ 12 s] starting Spark …`."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell, self._began = tell, time.monotonic()
+
+    def tell(self, line: str) -> None:
+        """Pass one line on; an empty one stays empty."""
+        seconds = time.monotonic() - self._began
+        self._tell(f"[{seconds:3.0f} s] {line}" if line else line)
 
 
 class Process:
@@ -49,15 +62,19 @@ class Process:
             start_new_session=True,
         )
         self.stopped = False
+        self._said = time.monotonic()
+        self._tell: Callable[[str], object] = _nobody
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
 
     def follow(self, tell: Callable[[str], object]) -> int:
         """Pass every line of output to `tell` until the process ends; returns its exit status.
 
-        The process does not outlive this call, however it ends.
+        While the process says nothing, a line now and then says that it goes on.  It does not
+        outlive this call, however it ends.
         """
+        self._tell = tell
         # Processes that it leaves running on purpose may keep their end of the pipe open.
-        reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
+        reader = threading.Thread(target=self._read, daemon=True)
         reader.start()
         try:
             self._await()
@@ -82,18 +99,24 @@ class Process:
         # Popen.wait holds a lock, for which a signal handler in this thread would deadlock.
         deadline = None
         while self._process.poll() is None:
+            if time.monotonic() - self._said > _QUIET_S:
+                self._say("… goes on")
             if self.stopped and deadline is None:
                 deadline = time.monotonic() + _GRACE_S
             if deadline is not None and time.monotonic() > deadline:
                 self._kill()
             time.sleep(_LOOK_EVERY_S)
 
-    def _read(self, tell: Callable[[str], object]) -> None:
+    def _say(self, text: str) -> None:
+        self._said = time.monotonic()
+        self._tell(text)
+
+    def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             text = line.rstrip()
             self._last_lines.append(text)
-            tell(text)
+            self._say(text)
 
     def _kill(self) -> None:
         with suppress(psutil.NoSuchProcess):
@@ -101,6 +124,10 @@ class Process:
             for each in (process, *process.children(recursive=True)):
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
+
+
+def _nobody(_line: str) -> None:
+    """Takes lines before `follow` is called: there are none."""
 
 
 def _prefix() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from holdfast_airflow import process as processes
 from holdfast_airflow import steps
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.process import Process
@@ -35,6 +37,27 @@ def test_what_a_command_prints_as_json_is_the_outcome(
     calls = stand_in("""if [ "$1" = check ]; then echo '{"ok": true}'; fi""")
     assert _run(steps.CHECK, params, task) == {"ok": True}
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["explain", "check"]
+
+
+def test_the_log_tells_begin_end_and_seconds(
+    stand_in: StandIn, params: dict[str, Any], task: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in("""echo 'looking …' >&2; if [ "$1" = check ]; then echo '{"ok": true}'; fi""")
+    _run(steps.CHECK, params, task)
+    told = capsys.readouterr().out
+    order = ("check begins, as a process beside Airflow.", r"\[ +\d+ s\] looking …",
+             r"check ended after \d+\.\d s\.")  # fmt: skip
+    assert re.search(".*".join(order), told, re.DOTALL)
+
+
+def test_a_process_that_says_nothing_is_told_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_QUIET_S", 0.3)
+    lines: list[str] = []
+    silent = Process(["sh", "-c", "sleep 1; echo done"], dict(os.environ))
+    assert silent.follow(lines.append) == 0
+    assert lines[0] == "… goes on"
+    assert lines[-1] == "done"
+    assert silent.tail() == "done", "it is not the process's own"
 
 
 def test_a_refusal_is_final_and_says_why(

@@ -16,6 +16,7 @@ from holdfast.cli.demo.kills import Kill, _busiest, _replaced, _restored
 from holdfast.cli.demo.processes import Children
 from holdfast.cli.demo.recount import differences, recounted
 from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare
+from holdfast.cli.demo.screen import Screen
 from holdfast.cli.samples import SAMPLES
 from holdfast.errors import Refused
 from holdfast.local.processes import kill_hard, session_members
@@ -144,6 +145,31 @@ def test_a_log_says_what_is_being_done_now(tmp_path: Path) -> None:
     assert last_line(log) == ""
     log.write_text("x" * 9_000 + "\n2026-11-21T06:15:49.867450Z demo is running; lag: 0\n\n")
     assert last_line(log) == "demo is running; lag: 0"
+    at = "2026-11-21T06:15:49.867450Z"
+    log.write_text(f'{at} [ 12 s] 06:15:49.867 INFO    job: starting …\n{at} {{"ok":true}}\n')
+    assert last_line(log) == "job: starting", "one time, no JSON, no second dots"
+    log.write_text(f"{at} {'word ' * 40}\n{at} half a li")
+    assert len(last_line(log)) == 90
+    assert last_line(log).endswith("…")
+
+
+def test_only_commands_have_a_dollar(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+    screen.command(["query", "SELECT 1;"])
+    screen.command_line(["rm", "-r", "a b"])
+    screen.statement("SELECT carrier FROM t WHERE a = '[b]';", "UA")
+    assert capsys.readouterr().out.splitlines() == [
+        "$ holdfast query 'SELECT 1;'",
+        "$ rm -r 'a b'",
+        "  SELECT carrier FROM t WHERE a = '[b]';   → UA",
+    ]
+
+
+def test_a_wait_tells_what_goes_on_and_for_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    with Screen().waiting("Airflow starts") as tell:
+        for line in ("", "", "deploy begins"):
+            tell(line)
+    assert capsys.readouterr().out.splitlines() == ["    0 s  Airflow starts"]
 
 
 def test_the_recount_gives_the_values_that_are_known_beforehand() -> None:

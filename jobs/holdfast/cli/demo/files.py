@@ -14,7 +14,9 @@ from holdfast.errors import Refused
 __all__ = ["APPLICATION_ID", "DemoFiles", "demo_sql", "last_line"]
 
 APPLICATION_ID = "demo"
-_TAIL, _WIDTH = 4_000, 110
+_TAIL, _WIDTH = 16_000, 90
+# Airflow's, a task's elapsed time, and those of a Holdfast process within it.
+_TIMES = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+Z )?(?:\[ *\d+ s\] )?(?:[\d:.]{12} [A-Z]+ +)?")
 _MARK = ".holdfast-demo"  # marks a folder that the demo may wipe
 
 
@@ -38,12 +40,15 @@ def demo_sql() -> Path:
 
 
 def last_line(log: Path) -> str:
-    """A log's last line, without its time and short enough for a terminal."""
+    """The last line for people in a log: no times, no JSON, short enough for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
-        lines = file.read().decode(errors="replace").split("\n")
-    said = [line for line in lines if line.strip()]
-    return re.sub(r"^\S+Z ", "", said[-1])[:_WIDTH] if said else ""
+        lines = file.read().decode(errors="replace").split("\n")[:-1]
+    for line in reversed(lines):
+        said = _TIMES.sub("", line).strip().removesuffix(" …")
+        if said and not said.startswith(("{", "[")):
+            return said if len(said) <= _WIDTH else f"{said[: _WIDTH - 1]}…"
+    return ""
 
 
 @dataclass(frozen=True)

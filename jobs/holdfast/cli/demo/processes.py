@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -31,14 +31,20 @@ class Child:
     Args:
         command: the program and its arguments.
         log: file for its output; None for the terminal.
+        variables: more of its environment.
     """
 
-    def __init__(self, command: Sequence[str], log: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(log.open("ab")) if log is not None else None
             self._process = subprocess.Popen(
                 command,
-                env=_HERE | dict(os.environ),
+                env=_HERE | dict(os.environ) | dict(variables or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if log is not None else None,
@@ -74,8 +80,13 @@ class Children:
     def __init__(self) -> None:
         self._all: list[Child] = []
 
-    def start(self, command: Sequence[str], log: Path | None = None) -> Child:
-        child = Child(command, log)
+    def start(
+        self,
+        command: Sequence[str],
+        log: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Child:
+        child = Child(command, log, variables)
         self._all.append(child)
         return child
 

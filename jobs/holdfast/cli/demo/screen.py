@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from holdfast.cli.look.view import console
 
 __all__ = ["Bar", "Screen"]
 
 _PLAIN_EVERY_S = 10.0
+_WAITED_EVERY_S = 3.0
 
 
 class Bar:
@@ -43,6 +45,22 @@ class Bar:
         self._progress.update(task, completed=completed, note=note)
 
 
+class _Lines:
+    """Owns what was last printed of a wait."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._last = console, ""
+        self._began = time.monotonic()
+        self._next = 0.0
+
+    def tell(self, line: str) -> None:
+        now = time.monotonic()
+        if line != self._last and now >= self._next:
+            self._last, self._next = line, now + _WAITED_EVERY_S
+            text = Text(f"  {now - self._began:3.0f} s  {line}")
+            self._console.print(text, soft_wrap=True, highlight=False)
+
+
 class Screen:
     """Prints the demo's output."""
 
@@ -57,12 +75,45 @@ class Screen:
 
     def command(self, arguments: Sequence[str], note: str = "") -> None:
         """Print a Holdfast command that is about to run, as one would type it."""
-        self.line(shlex.join(["holdfast", *arguments]), note)
+        self.command_line(["holdfast", *arguments], note)
 
-    def line(self, command: str, note: str = "") -> None:
+    def command_line(self, command: Sequence[str], note: str = "") -> None:
         """Print any command, as one would type it."""
-        aside = f"   [dim]# {note}[/dim]" if note else ""
-        self.console.print(f"[green]$ {command}[/green]{aside}", highlight=False, soft_wrap=True)
+        self._green(f"$ {shlex.join(command)}", f"# {note}" if note else "")
+
+    def statement(self, sql: str, answer: str) -> None:
+        """Print a statement that a client asked, and its answer."""
+        self._green(f"  {sql}", f"→ {answer}")
+
+    def _green(self, text: str, aside: str) -> None:
+        line = Text(text, style="green")
+        if aside:
+            line.append(f"   {aside}", style="dim not green")
+        self.console.print(line, soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, first: str) -> Iterator[Callable[[str], None]]:
+        """A bar with the elapsed time, and the line that its function is given, `first` at first.
+
+        Elsewhere than on a terminal the line is printed, with the time, whenever it has changed
+        and at most every few seconds.
+        """
+        columns = (
+            BarColumn(bar_width=20),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
+        plain = not self.console.is_terminal
+        with Progress(*columns, console=self.console, transient=True, disable=plain) as progress:
+            task = progress.add_task(first, total=None)
+            lines = _Lines(self.console) if plain else None
+
+            def tell(line: str) -> None:
+                progress.update(task, description=line or first)
+                if lines is not None:
+                    lines.tell(line or first)
+
+            yield tell
 
     def say(self, text: str) -> None:
         self.console.print(f"  {text}", highlight=False)

@@ -28,7 +28,6 @@ from holdfast.cli.demo.screen import Bar, Screen
 from holdfast.cli.demo.serving import PULL, PUSH, Served
 from holdfast.cli.demo.watch import Progress, Watch
 from holdfast.cli.look.facts import read_values
-from holdfast.cli.progress import reporter
 from holdfast.cli.samples import SAMPLES
 from holdfast.cli.statements.options import Job, load_job
 from holdfast.errors import HoldfastError, Refused
@@ -200,7 +199,7 @@ class Demo:
             self._by_dag(
                 "deploy_state_table",
                 name=APPLICATION_ID,
-                sql=self._sql.read_text(encoding="utf-8"),
+                sql_file=str(self._sql),
                 executors=_EXECUTORS,
                 properties={"max.offsets.per.trigger": limit},
             )
@@ -234,10 +233,11 @@ class Demo:
         conf = {"target": "local", "home": home, **params}
         command = [self._options.airflow, "dags", "test", dag, "--conf"]
         log = self._files.airflow_log
-        shown = " ".join([*command, "'{…}'"])
-        self._screen.line(shown, f"log in {log}")
-        child = self._children.start([*command, json.dumps(conf)], log)
-        with reporter() as tell:
+        self._screen.command_line([*command, json.dumps(conf)], f"log in {log}")
+        # A path of `sql_file` starts there.
+        folder = {"HOLDFAST_SQL_FOLDER": self._sql.anchor or str(Path.cwd())}
+        child = self._children.start([*command, json.dumps(conf)], log, folder)
+        with self._screen.waiting("Airflow starts") as tell:
             while child.running:
                 tell(last_line(log))
                 time.sleep(_LOOK_S)
@@ -273,7 +273,7 @@ class Demo:
         if kill.before is not None:
             self._deployed.end_orphans(kill.before.pid)
         volume = self._files.volume
-        self._screen.line(f"rm -r {volume}")
+        self._screen.command_line(["rm", "-r", str(volume)])
         shutil.rmtree(volume, ignore_errors=True)
 
     def _kill(self, kill: Kill) -> None:
@@ -304,8 +304,9 @@ class Demo:
         """Show the query server's answers during the kills."""
         reads = self._served.stop()
         self._outcome.reads_held = reads.good
-        self._screen.line(PUSH, ", ".join(f"{c['CARRIER']}: {c['FLIGHTS']}" for c in reads.changes))
-        self._screen.line(PULL, f"{reads.flights:,}")
+        changes = ", ".join(f"{c['CARRIER']}: {c['FLIGHTS']}" for c in reads.changes)
+        self._screen.statement(PUSH, changes)
+        self._screen.statement(PULL, f"{reads.flights:,}")
         self._screen.say(
             f"{reads.asked:,} such look-ups while executor and driver were killed: "
             f"{reads.failed} failed, {reads.went_back} went back {reads.last_error}"

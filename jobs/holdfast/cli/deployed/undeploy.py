@@ -6,6 +6,7 @@ import click
 import orjson
 
 from holdfast.cli.deployed.targets import deployment_of, namespace_option, target_option
+from holdfast.cli.progress import reporter
 from holdfast.cli.statements.options import home_option, json_errors, json_option
 
 __all__ = ["command"]
@@ -30,7 +31,8 @@ def command(
     Topics and stores stay: a job that is deployed again continues from its commit markers. It still
         owns its sinks: `holdfast sinks --release TOPIC` lets another job write them.
     """
-    with json_errors(as_json):
+    with json_errors(as_json), reporter() as tell:
+        tell(f"stopping {name}")
         found = deployment_of(target, name, home, namespace).undeploy(delete_state=delete_state)
     kept = "its topics" if delete_state else "its topics and its stores"
     click.echo(
