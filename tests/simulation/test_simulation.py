@@ -1,6 +1,6 @@
 """Seeded histories of the whole engine without Spark and broker processes, judged by the oracle.
 
-SIMULATION_SEEDS=5000   as many seeds (default 264), from SIMULATION_FIRST (default 0) on: half of
+SIMULATION_SEEDS=5000   as many seeds (default 288), from SIMULATION_FIRST (default 0) on: half of
                         them are histories of families, the other half general ones
 SIMULATION_SEED=7       this one only; SIMULATION_FAMILY says of which family, SIMULATION_FAULTS=0,2
                         and SIMULATION_ROUNDS=3 make it the part of it that a failure was shrunk to
@@ -26,7 +26,7 @@ from tests.simulation.histories.summary import Tally, show
 from tests.simulation.histories.world import History, history_of, simulate
 from tests.simulation.jobs.statements import PAIRS
 
-_SEEDS = 264
+_SEEDS = 288
 _CRASHES_MIN = 4  # after each step, in half as many seeds
 _KINDS_MIN = 4
 _SHOWN_MAX = 3  # failing seeds; shrinking takes a while

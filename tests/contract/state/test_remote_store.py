@@ -325,6 +325,25 @@ def test_a_server_that_is_away_is_told_in_time(tmp_path: Path) -> None:
             assert store.get_many([b"00"]) == [b"old"], "the same owner goes on"
 
 
+def test_a_connection_that_the_server_closed_for_want_of_use_is_made_again(tmp_path: Path) -> None:
+    with RedisServer(tmp_path, "--timeout", "1") as server:
+        store = RemoteStore(RedisTable(RedisLink(server.settings()), NAME), NAME)
+        store.write(BEFORE.items(), [])
+        _until_alone(server)
+        assert store.get_many([b"00"]) == [b"old"]
+        _until_alone(server)
+        store.write(PUTS, GONE)
+        assert dict(store.scan(b"", None)) == AFTER
+
+
+def _until_alone(server: RedisServer) -> None:
+    """Waits until the server has closed all other connections."""
+    deadline = time.monotonic() + 30
+    while str(server.ask("CLIENT", "LIST")).count("name=holdfast") > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def test_tls_is_spoken_and_certificates_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

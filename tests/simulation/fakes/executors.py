@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.runtime.jvm.spark_internals import Executor as Known
 from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk, FakeVolume
 from tests.simulation.fakes.install import install
 from tests.simulation.fakes.kafka import FakeKafka
@@ -30,7 +31,8 @@ class Bench:
         self.disk = disk = Disk(rng)
         injector = Injector(())
         self._spark = FakeSpark(2, self.clock, rng, self.kafka, disk, injector)
-        install(patch, self.clock, self.kafka, disk, self._spark, injector.step)
+        self.database = Database()
+        install(patch, self.clock, self.kafka, disk, self._spark, injector.step, self.database)
         self._executors = [self._new(n) for n in range(2)]
 
     def on(self, executor: int) -> None:

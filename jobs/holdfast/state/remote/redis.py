@@ -61,6 +61,7 @@ class RedisLink:
         if settings.password_file:
             password = from_file("state.remote.password", Path(settings.password_file))
         kind = SSLConnection if parts.scheme == "rediss" else Connection
+        self._connected = False
         self._connection: Any = kind(  # its methods have no types
             host=parts.hostname or "localhost",
             port=port,
@@ -73,20 +74,35 @@ class RedisLink:
             # Nothing is sent twice: whether a write was done is then unknown.
             retry=Retry(NoBackoff(), 0),
             client_name="holdfast",
+            socket_keepalive=True,
         )
 
-    def ask(self, *commands: _Command) -> list[Any]:
+    def ask(self, *commands: _Command, watching: bool = False) -> list[Any]:
         """The answers to commands that are sent at once.
+
+        Args:
+            watching: the server watches keys for this connection, which must be the same one.
 
         Raises:
             HoldfastError: the server does not answer, or with an error.
         """
         with self._border():
+            if self._connected and not watching and self._is_closed():
+                self.close()
             try:
-                return self._answers(commands)
+                answers = self._answers(commands)
             except BaseException:
-                self._connection.disconnect()  # the answers to later commands are still to come
+                self.close()  # the answers to later commands are still to come
                 raise
+            self._connected = True
+            return answers
+
+    def _is_closed(self) -> bool:
+        """Whether the server has closed the connection, as many do after a while without a use."""
+        try:
+            return bool(self._connection.can_read())  # what is there now is no answer
+        except exceptions.ConnectionError:
+            return True
 
     def _answers(self, commands: Sequence[_Command]) -> list[Any]:
         self._connection.send_packed_command(self._connection.pack_commands(commands))
@@ -95,6 +111,8 @@ class RedisLink:
         return answers
 
     def close(self) -> None:
+        """Ends the connection; a later command makes another one."""
+        self._connected = False
         self._connection.disconnect()
 
     @contextmanager
@@ -225,7 +243,8 @@ class RedisTable:
             self._link.ask(("UNWATCH",))
             return False
         stamped = ("HSET", self._rows, _STAMP, to.to_bytes())
-        return self._link.ask(("MULTI",), *changes, stamped, ("EXEC",))[-1] is not None
+        done = self._link.ask(("MULTI",), *changes, stamped, ("EXEC",), watching=True)
+        return done[-1] is not None
 
     def bytes(self) -> int:
         found = self._link.ask(*(("MEMORY", "USAGE", key) for key in (self._rows, self._keys)))
