@@ -1,0 +1,87 @@
+"""Deployments that are refused, and how soon; and manifests as a GitOps tool applies them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import table
+from tests.e2e.cluster.kube import BOOTSTRAP, NAMESPACE, ROOT, helm, kubectl, objects
+from tests.e2e.cluster.table import Watch
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+CHART = str(ROOT / "helm/holdfast")
+NOWHERE = "e2e-nowhere"
+
+
+def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> None:
+    """By the preflight, not by Helm's `lookup`, so under a GitOps tool as well."""
+    config = kubectl("get", "configmap", table.NAME, "-o", "jsonpath={.data}")
+    refused = helm(
+        *("upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "3m"),
+        *("--set", r"executor.volume.size=2Gi,properties.snapshot\.interval\.ms=60007"),
+    )
+    assert refused.returncode != 0
+    said = refused.stdout + refused.stderr
+    assert f"executor.volume: the StatefulSet {table.NAME}-executor has 1,073,741,824" in said, said
+    assert "--cascade=orphan" in said
+    assert kubectl("get", "configmap", table.NAME, "-o", "jsonpath={.data}") == config
+    assert watch.seen[-1].status["ready"]
+    again = helm(
+        "upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "3m",
+        "--set", "executor.volume.size=1024Mi",
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+
+
+def test_an_image_that_is_nowhere_is_told_before_the_time_out(
+    tmp_path: Path, cli_pod: str, times: dict[str, float]
+) -> None:
+    script, config = tmp_path / "table.sql", tmp_path / "kube.yaml"
+    script.write_text(table.SQL, encoding="utf-8")
+    minified = ("config", "view", "--minify", "--flatten")
+    config.write_text(kubectl(*minified), encoding="utf-8")
+    began = time.monotonic()
+    try:
+        refused = subprocess.run(
+            [
+                *(sys.executable, "-m", "holdfast.cli.main", "deploy", NOWHERE, str(script)),
+                *("--target", "kubernetes", "--namespace", NAMESPACE, "--timeout", "300"),
+                *("--image", "holdfast:there-is-none"),
+                *("--set", f"bootstrap.servers={BOOTSTRAP}", "--home", str(tmp_path)),
+            ],
+            env={**os.environ, "KUBECONFIG": str(config), "PYTHONPATH": str(ROOT / "jobs")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        of_it = f"app.kubernetes.io/instance={NOWHERE}"
+        helm("uninstall", NOWHERE, "--ignore-not-found")
+        kinds = "job,configmap,serviceaccount,role,rolebinding,pvc"
+        kubectl("delete", kinds, "-l", of_it, "--wait=true")
+    times["an image that is nowhere, until it is told"] = time.monotonic() - began
+    assert refused.returncode != 0
+    assert "An image cannot be pulled." in refused.stderr, refused.stderr
+    assert "holdfast:there-is-none" in refused.stderr
+    assert time.monotonic() - began < 200, "it has waited for its time-out"
+    assert not objects("pods", "-l", of_it)
+
+
+def test_a_cluster_takes_what_helm_renders_as_it_is() -> None:
+    """As Argo CD and Flux apply it: without Helm, on the server's side."""
+    rendered = helm(
+        *("template", "e2e-rendered", CHART, "--kube-version", "1.34.0"),
+        *("--set", f"kafka.bootstrapServers={BOOTSTRAP},serve.enabled=true"),
+        *("--set", "serve.auth.insecure=true,test.enabled=false"),
+        *("--set-file", f"sql={ROOT / 'jobs/examples/movies.sql'}"),
+    )
+    assert rendered.returncode == 0, rendered.stderr
+    told = kubectl(
+        "apply", "--server-side", "--dry-run=server", "-f", "-", text=rendered.stdout
+    )  # fmt: skip
+    assert told.count("serverside-applied (server dry run)") > 20
