@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["human_bytes", "human_seconds", "listed", "nearest", "shortened"]
+__all__ = ["counted", "human_bytes", "human_seconds", "listed", "nearest", "shortened"]
 
 
 def human_bytes(count: float) -> str:
@@ -24,6 +24,11 @@ def human_seconds(seconds: float) -> str:
         if seconds >= limit:
             return f"{seconds / limit:.1f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def counted(count: int, thing: str) -> str:
+    """2 and "record" as "2 records"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:
