@@ -140,7 +140,7 @@ def test_your_own_data(place: Place) -> None:
     assert "attic" in _one(told, "WHERE room")
     assert _one(told, "EMIT CHANGES").count('"WARMEST"') == 2
     assert "no JSON at all" in told["holdfast dead-letters rooms"]
-    assert "1 records were written" in _one(told, "--replay")
+    assert "Written to their source topics again: 1 record." in _one(told, "--replay")
     refused = place.folder / "rooms-3.sql"
     changed = (place.folder / "rooms.sql").read_text(encoding="utf-8")
     refused.write_text(changed.replace("MAX(", "MIN(celsius) AS coldest, MAX("), encoding="utf-8")

@@ -63,6 +63,7 @@ class Part(StrEnum):
     APPLY = "compaction apply"
     SELFTEST = "selftest"
     ORDERS = "pause"
+    LETTERS = "dead-letters"
 
 
 class Of(StrEnum):
@@ -99,6 +100,7 @@ class Need:
 _O = Operation
 _JOB, _SERVE, _VERIFY, _CHAOS = (Part.JOB,), (Part.SERVE,), (Part.VERIFY,), (Part.CHAOS,)
 _ORDERS, _SURVEY, _APPLY = (Part.ORDERS,), (Part.SURVEY,), (Part.APPLY,)
+_LETTERS = (Part.LETTERS,)
 _OWN = (Part.JOB, Part.SELFTEST)  # use the topics under the job's own name
 NEEDS: tuple[Need, ...] = (
     Need(_JOB, Of.SOURCES, (_O.READ,), "input"),
@@ -130,6 +132,10 @@ NEEDS: tuple[Need, ...] = (
     Need(_CHAOS, Of.CONTROL, (_O.WRITE,), "the fault `rescale`"),
     Need(_ORDERS, Of.CONTROL, (_O.READ, _O.WRITE), "what queries are told, and what they do"),
     Need(_ORDERS, Of.SINK_OWNERS, (_O.READ, _O.WRITE), "`holdfast sinks`; WRITE to release one"),
+    Need(_LETTERS, Of.OWN, (_O.CREATE, _O.READ, _O.WRITE), "which records were replayed"),
+    Need(_LETTERS, Of.DEAD_LETTERS, (_O.READ,), "the records that were set aside"),
+    Need(_LETTERS, Of.SOURCES, (_O.WRITE,), "`--replay`: the records again"),
+    Need(_LETTERS, Of.TRANSACTIONS, (_O.WRITE,), "`--replay`: each record once"),
     Need(_SURVEY, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs and their settings"),
     Need(_SURVEY, Of.SOURCES, (_O.DESCRIBE,), "whether a changelog is orphaned, a job level"),
     Need(_SURVEY, Of.CLUSTER, (_O.DESCRIBE,), "sizes on disk"),

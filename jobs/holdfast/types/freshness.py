@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-__all__ = ["SILENT_S", "heard_ms", "silent_s"]
+__all__ = ["SILENT_S", "age_s", "heard_ms", "silent_s"]
 
 SILENT_S = 15.0  # servers ask for the ends of changelogs every two seconds
 
@@ -22,7 +22,12 @@ def heard_ms(checked_ms: Iterable[int]) -> int | None:
     return min((at for at in checked_ms if at), default=None)
 
 
+def age_s(heard: int | None) -> float:
+    """Seconds since `heard_ms`; 0 if nothing is known."""
+    return 0.0 if heard is None else max(0.0, time.time() - heard / 1000)
+
+
 def silent_s(heard: int | None) -> float:
     """Seconds since `heard_ms`; 0 while that is recent, or if nothing is known."""
-    age_s = 0.0 if heard is None else time.time() - heard / 1000
-    return age_s if age_s >= SILENT_S else 0.0
+    age = age_s(heard)
+    return age if age >= SILENT_S else 0.0

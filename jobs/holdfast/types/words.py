@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["human_bytes", "human_seconds", "listed", "nearest", "shortened"]
+__all__ = ["counted", "human_bytes", "human_seconds", "listed", "nearest", "shortened"]
 
 _MILLISECONDS_BELOW_S = 0.0995  # one digit after the point would tell too little
 _LEAST_S = 0.0005
@@ -29,6 +29,11 @@ def human_seconds(seconds: float) -> str:
     if 0 < seconds < _MILLISECONDS_BELOW_S:
         return f"{seconds * 1000:.0f} ms" if seconds >= _LEAST_S else "<1 ms"
     return f"{seconds:.1f} s"
+
+
+def counted(count: int, thing: str) -> str:
+    """2 and "record" as "2 records"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -124,11 +124,14 @@ def test_the_command_shows_and_replays(job: _Job, capsys: pytest.CaptureFixture[
     assert "not JSON" in shown
     assert "{a" in shown
     assert "0xff" in shown
-    assert "2 dead letters; 2 can be replayed" in shown
+    assert "2 dead letters; to be replayed: 2" in shown
     assert main(["dead-letters", *where, "--replay"]) == 0
-    assert "2 records were written to their source topics again." in capsys.readouterr().out
+    assert "Written to their source topics again: 2 records." in capsys.readouterr().out
     assert main(["dead-letters", *where, "--replay", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["written"], told["due"], told["replayed_before"]) == (0, 0, 2)
     assert [letter["replayed"] for letter in told["letters"]] == [True, True]
     assert main(["dead-letters", *where, "--again"]) == 2
+    capsys.readouterr()
+    assert main(["dead-letters", f"{job.id}s", *where[1:]]) == 2
+    assert f"did you mean {job.id}?" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from holdfast.compaction.apply.roll import roll
 from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.ingest.letters import Letters
 from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
 from holdfast.state.topics.orders import Order, OrderBook
@@ -121,6 +122,24 @@ class _World:
 
     def release(self, client: _Client) -> None:
         SinkOwners(Admin(client), client).release([_SINK])
+
+    def replay(self, client: _Client) -> None:
+        """A record that is set aside, and written again."""
+        with TransactionalProducer(self.kafka.master, "letters", 10_000) as producer:
+            producer.init()
+            producer.begin()
+            place = {"topic": _TOPIC, "partition": "0", "offset": "0", "timestamp": "7"}
+            told = {**place, "query": f"{_APP}-{_QUERY}", "reason": "no JSON"}
+            headers = [(f"holdfast.{name}", text) for name, text in told.items()]
+            producer.send_one(_DEAD, 0, b"key", uuid.uuid4().bytes, headers)
+            producer.commit()
+        letters = Letters(client, _DEAD, _APP)
+        assert letters.replay(letters.all()) > 0
+
+    def replay_again(self, client: _Client) -> None:
+        """The same where a replay was before, which has to be read."""
+        self.replay(self.kafka.master)
+        self.replay(client)
 
     def order(self, client: _Client) -> None:
         book = OrderBook(Admin(client), client, _APP)
@@ -226,6 +245,12 @@ def _steps_beside_a_job(
         (Part.ORDERS, Of.CONTROL, _O.WRITE): order,
         (Part.ORDERS, Of.SINK_OWNERS, _O.READ): world.release,
         (Part.ORDERS, Of.SINK_OWNERS, _O.WRITE): world.release,
+        (Part.LETTERS, Of.OWN, _O.CREATE): world.replay,
+        (Part.LETTERS, Of.OWN, _O.READ): world.replay_again,
+        (Part.LETTERS, Of.OWN, _O.WRITE): world.replay,
+        (Part.LETTERS, Of.DEAD_LETTERS, _O.READ): world.replay,
+        (Part.LETTERS, Of.SOURCES, _O.WRITE): world.replay,
+        (Part.LETTERS, Of.TRANSACTIONS, _O.WRITE): world.replay,
         (Part.SURVEY, Of.OWN, _O.READ): survey,
         (Part.SURVEY, Of.OWN, _O.DESCRIBE_CONFIGS): survey,
         (Part.SURVEY, Of.SOURCES, _O.DESCRIBE): survey,

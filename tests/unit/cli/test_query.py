@@ -37,6 +37,8 @@ def test_an_answer_of_servers_that_do_not_hear_from_kafka_is_told_to_be_old() ->
     recent, old = Partition(5, 2, checked_ms=now_ms), Partition(5, 1, checked_ms=now_ms - 60_000)
     assert told_lag([recent, Partition(5, 1)]) == "3 changes behind"
     assert told_lag([]) == "0 changes behind"
+    lately = Partition(5, 1, checked_ms=now_ms - 9_000)
+    assert told_lag([recent, lately]) == "3 changes behind 9 s ago"
     told = told_lag([recent, old])
     assert told == (
         "how far behind is unknown: the servers have heard nothing from Kafka for 60 s "

@@ -11,7 +11,9 @@ import click
 import orjson
 
 from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
-from holdfast.types.words import shortened
+from holdfast.errors import Refused
+from holdfast.types.ids import dead_letter_topic
+from holdfast.types.words import counted, nearest, shortened
 
 if TYPE_CHECKING:
     from holdfast.ingest.letters import Choice, StoredLetter
@@ -63,8 +65,11 @@ def command(
         from holdfast.runtime.topics import dead_letters
         from holdfast.transport.cluster.admin import Admin
 
-        Admin(settings.client()).wait_ready(_READY_S)
-        letters = Letters(settings.client(), dead_letters(settings), job)
+        admin, topic = Admin(settings.client()), dead_letters(settings)
+        admin.wait_ready(_READY_S)
+        if admin.describe(topic) is None:
+            raise _without_topic(job, topic, admin.names())
+        letters = Letters(settings.client(), topic, job)
         found = letters.all()
         choice = letters.choose(found)
         written = letters.replay(found, again=again) if replay else None
@@ -74,6 +79,20 @@ def command(
         _show(found, choice, limit)
     else:
         click.echo(_outcome(choice, written, again=again))
+
+
+def _without_topic(job: str, topic: str, topics: Sequence[str]) -> Refused:
+    """The error of a job whose dead-letter topic is not there: it has never run."""
+    suffix = dead_letter_topic("")
+    jobs = [name.removesuffix(suffix) for name in topics if name.endswith(suffix)]
+    near = nearest(job, jobs)
+    known = f"jobs with one are: {', '.join(jobs)}" if jobs else "no job has one here"
+    return Refused(
+        f"The job {job} has no dead letters: there is no topic {topic}.",
+        cause="it has never run on this cluster, stops at such records "
+        "(deserialization.error=fail), or has another application.id or dead.letter.topic.",
+        action=(f"did you mean {near}? " if near else "") + known,
+    )
 
 
 def _document(shown: Sequence[StoredLetter], choice: Choice, written: int | None) -> dict[str, Any]:
@@ -127,11 +146,12 @@ def _show(found: Sequence[StoredLetter], choice: Choice, limit: int) -> None:
         )
     output = console()
     output.print(table, markup=False, highlight=False)
-    click.echo(f"{len(found):,} dead letters{_rest(choice)}; {len(choice.due):,} can be replayed")
+    told = f"{counted(len(found), 'dead letter')}{_rest(choice)}"
+    click.echo(f"{told}; to be replayed: {len(choice.due):,}")
 
 
 def _outcome(choice: Choice, written: int, *, again: bool) -> str:
-    told = f"{written:,} records were written to their source topics again{_rest(choice)}."
+    told = f"Written to their source topics again: {counted(written, 'record')}{_rest(choice)}."
     if choice.failed_again and not again:
         told += " --again replays those that failed again."
     return told
@@ -140,11 +160,11 @@ def _outcome(choice: Choice, written: int, *, again: bool) -> str:
 def _rest(choice: Choice) -> str:
     """The letters that are not due."""
     kinds = {
-        "were replayed before": choice.done,
+        "replayed before": choice.done,
         "failed again after a replay": choice.failed_again,
-        "are cut, so their record is only in its topic": choice.cut,
+        "cut, so that the record is only in its topic": choice.cut,
     }
-    told = [f"{len(letters):,} {words}" for words, letters in kinds.items() if letters]
+    told = [f"{words}: {len(letters):,}" for words, letters in kinds.items() if letters]
     return f" ({', '.join(told)})" if told else ""
 
 

@@ -161,7 +161,7 @@ def rows_table(title: str, rows: TableRows) -> Table:
         table.add_column(name, style="cyan", no_wrap=True)
     for name in values:
         numeric = all(isinstance(r.get(name), int | float | None) for _, r in rows.rows)
-        table.add_column(name, justify="right" if numeric else "left")
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for key, row in rows.rows:
         cells = [_key_cell(n, k) for n, k in zip(rows.keys, key, strict=False)]
         cells += [""] * (len(rows.keys) - len(cells))

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.measure import Measurement
 
 from holdfast.cli.shell.show import grid
-from holdfast.types.freshness import heard_ms, silent_s
+from holdfast.types.freshness import age_s, heard_ms, silent_s
 
 if TYPE_CHECKING:
     from holdfast.client import Client, Partition, Result, Row
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["bounded", "show_lines", "show_table", "told_lag", "told_waiting"]
 
 ROWS_SHOWN = 1_000
+_RECENT_S = 6.0  # servers hear from Kafka more often than that
 _RESET = "auto.offset.reset"
 _TIMES = ("WINDOWSTART", "WINDOWEND", "ROWTIME")  # milliseconds since the epoch
 _NUMBERS = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL")
@@ -98,9 +99,10 @@ def told_waiting(properties: Mapping[str, str]) -> str:
 def told_lag(partitions: Collection[Partition]) -> str:
     """How far the answer lags behind the table, as far as the servers know."""
     behind = f"{sum(p.lag for p in partitions):,} changes behind"
-    silent = silent_s(heard_ms(p.checked_ms for p in partitions))
+    heard = heard_ms(p.checked_ms for p in partitions)
+    silent, age = silent_s(heard), age_s(heard)
     if not silent:
-        return behind
+        return behind if age < _RECENT_S else f"{behind} {age:.0f} s ago"
     return (
         f"how far behind is unknown: the servers have heard nothing from Kafka for {silent:,.0f} s "
         f"({behind} then)"
