@@ -436,6 +436,25 @@ def test_who_leaves_before_the_answer_writes_no_traceback_into_the_log(
     assert caplog.records == []
 
 
+@pytest.mark.parametrize(
+    "path", ["jobs", "jobs/x/log", "topics", "topics/shop_orders", "topics/shop_orders/messages"]
+)
+def test_logs_and_topics_are_for_tokens_that_read_every_table(server: Served, path: str) -> None:
+    url = f"{server.url}/console/api/{path}"
+    assert httpx.get(url, trust_env=False).status_code == 401
+    refused = httpx.get(url, headers=bearer("t-city"), trust_env=False)
+    assert refused.status_code == 403
+    assert "may not read all of them" in refused.json()["message"]
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "other_orders", "..", "shop_orders/x"])
+def test_no_topic_is_read_that_no_statement_names(server: Served, topic: str) -> None:
+    for more in ("", "/messages"):
+        url = f"{server.url}/console/api/topics/{topic}{more}"
+        answer = httpx.get(url, headers=bearer("t-all"), trust_env=False)
+        assert answer.status_code in (400, 404), topic
+
+
 def test_a_live_page_of_the_console_is_an_open_query(tmp_path: Path) -> None:
     ask, changes = {"sql": "SELECT LIVE"}, "/console/api/tables/PER_CITY/changes"
     with _world_server(tmp_path, limits=Limits(open_queries=1)) as server:

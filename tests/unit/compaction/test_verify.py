@@ -84,6 +84,14 @@ def test_the_roll_of_a_segment_is_no_growth() -> None:
     assert [p.grown_records for p in topic.partitions] == [0, 0]
 
 
+def test_a_prediction_that_was_far_off_is_told_in_people_s_units() -> None:
+    warnings = _compare(_after(factor=1.5), _applied()).all_warnings
+    (size,) = [w for w in warnings if "KiB" in w or "MiB" in w]
+    assert "+50% against the prediction:" in size
+    found = _compare(_after(factor=40), _applied()).all_warnings
+    assert any("40 times as much against the prediction:" in w for w in found)
+
+
 @pytest.mark.parametrize(("factor", "warned"), [(1.29, False), (1.32, True), (0.68, True)])
 def test_more_than_thirty_percent_off_is_warned_of(factor: float, warned: bool) -> None:
     found = _compare(_after(factor=factor), _applied())

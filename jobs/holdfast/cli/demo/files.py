@@ -39,10 +39,10 @@ def demo_sql() -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def last_line(log: Path) -> str:
-    """The last line for people in a log: no times, no JSON, short enough for a terminal."""
+def last_line(log: Path, since: int = 0) -> str:
+    """The last line for people in a log, after byte `since`: no times, no JSON, of one line."""
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL))
+        file.seek(max(since, log.stat().st_size - _TAIL))
         lines = file.read().decode(errors="replace").split("\n")[:-1]
     for line in reversed(lines):
         said = _TIMES.sub("", line).strip().removesuffix(" …")

@@ -234,12 +234,13 @@ class Demo:
         command = [self._options.airflow, "dags", "test", dag, "--conf"]
         log = self._files.airflow_log
         self._screen.command_line([*command, json.dumps(conf)], f"log in {log}")
+        said = log.stat().st_size if log.exists() else 0  # by the DAG before
         # A path of `sql_file` starts there.
         folder = {"HOLDFAST_SQL_FOLDER": self._sql.anchor or str(Path.cwd())}
         child = self._children.start([*command, json.dumps(conf)], log, folder)
         with self._screen.waiting("Airflow starts") as tell:
             while child.running:
-                tell(last_line(log))
+                tell(last_line(log, said))
                 time.sleep(_LOOK_S)
         status = child.wait()
         if status != 0:

@@ -14,11 +14,13 @@ from holdfast.compaction.plan.plan import PartitionPrediction, Plan, TopicPlan
 from holdfast.compaction.survey.facts import PartitionFacts, Survey, TopicFacts
 from holdfast.compaction.verify.verified import OFF_SHARE, PartitionResult, TopicResult, Verified
 from holdfast.errors import Refused, VolumeFull
+from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["compare", "restores_again"]
 
 # Smaller differences are noise, whatever their share: batch headers, a machine's load.
 _BYTES_MIN, _RECORDS_MIN, _SECONDS_MIN = 64 << 10, 1_000, 5.0
+_PERCENT_MAX = 10.0  # beyond it a percentage tells nobody anything
 
 
 def restores_again(
@@ -187,16 +189,26 @@ def _with_warnings(
         if wanted != found:
             warnings.append(f"{name} is {found}, the plan leaves it at {wanted}.")
     if result.partitions:
-        warnings += _off("bytes", result.bytes_predicted, result.bytes_real, _BYTES_MIN)
-        warnings += _off("records", result.records_predicted, result.records_real, _RECORDS_MIN)
+        warnings += _off(human_bytes, result.bytes_predicted, result.bytes_real, _BYTES_MIN)
+        warnings += _off(_records, result.records_predicted, result.records_real, _RECORDS_MIN)
         seconds = (result.restore_predicted_s, result.restore_real_s)
-        warnings += _off("restore seconds", *seconds, _SECONDS_MIN)
+        warnings += _off(_restore, *seconds, _SECONDS_MIN)
     return replace(result, warnings=tuple(warnings))
 
 
-def _off(what: str, predicted: float, real: float, least: float) -> list[str]:
+def _records(count: float) -> str:
+    return f"{count:,.0f} records"
+
+
+def _restore(seconds: float) -> str:
+    return f"a restore of {human_seconds(seconds)}"
+
+
+def _off(written: Callable[[float], str], predicted: float, real: float, least: float) -> list[str]:
     """A sentence when a prediction is off by more than `OFF_SHARE` and by more than `least`."""
     off = (real - predicted) / predicted if predicted > 0 else 0.0
     if abs(off) <= OFF_SHARE or abs(real - predicted) <= least:
         return []
-    return [f"{off:+.0%} against the prediction: {predicted:,.0f} {what} predicted, {real:,.0f}."]
+    much = f"{off:+.0%}" if off < _PERCENT_MAX else f"{1 + off:,.0f} times as much"
+    told = f"{written(predicted)} predicted, {written(real)} found"
+    return [f"{much} against the prediction: {told}."]

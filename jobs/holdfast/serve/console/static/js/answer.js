@@ -7,9 +7,10 @@ import { grid, gridRow } from "./grid.js";
 const SHOWN_MAX = 1000;
 const SILENT_MS = 15_000; // servers ask Kafka every two seconds
 
-/** Rows of one query as they arrive; `told` says what happens to it. */
+/** Rows of one query as they arrive; `told` says what happens to it; a `stream` has no changelog. */
 export class Answer {
-  constructor(place, told, push) {
+  constructor(place, told, push, stream = false) {
+    this.stream = stream;
     this.place = place;
     this.told = told;
     this.push = push;
@@ -64,7 +65,7 @@ export class Answer {
     this.foot.textContent = [
       some(this.rows, "row"), this.cut && "there are more, add a WHERE or a LIMIT",
       `${Math.round(performance.now() - this.began)} ms`,
-      this.states && `${some(this.states.length, "state partition")}, ${behind}`,
+      this.states && !this.stream && `${some(this.states.length, "state partition")}, ${behind}`,
     ].filter(Boolean).join(" · ");
     if (!this.rows) this.grid.replaceWith(empty("No rows", "Nothing fits the question."));
     this.told.textContent = "";

@@ -9,7 +9,7 @@ const FOLLOWED_MAX = 10_000;
 
 /** A panel that asks for records of a stream; nothing is asked before a button is pressed. */
 export function sample(name, signal) {
-  const answer = el("div", {}, empty("Nothing asked yet", "The first records of the stream, or those that arrive from now on."));
+  const answer = el("div", { class: "answer" }, empty("Nothing asked yet", "The first records of the stream, or those that arrive from now on."));
   const told = el("span", { class: "soft small", role: "status" });
   let running = null;
   const stop = el("button", { type: "button", disabled: true, onclick: () => running?.abort() }, "Stop");
@@ -19,7 +19,7 @@ export function sample(name, signal) {
     running = mine;
     stop.disabled = false;
     told.textContent = push ? "Waiting for records" : "Reading";
-    const result = new Answer(answer, told, push);
+    const result = new Answer(answer, told, push, true);
     const body = { sql: push ? follow(name) : first(name) };
     try {
       for await (const part of events("/v1/query", { signal: mine.signal, body })) {

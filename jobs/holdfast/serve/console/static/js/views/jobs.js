@@ -49,7 +49,7 @@ function queries(told) {
   const columns = [{ name: "Query", head: true }, { name: "Writes" }, { name: "State" }, { name: "Batch", n: true },
     { name: "Processed", n: true }, { name: "Behind", n: true }, { name: "Left out", n: true }, { name: "Dead letters", n: true }];
   return table(`Queries of ${told.application_id}`, columns, told.queries.map((q) => [
-    q.id, q.sink, (q.state ?? "").toLowerCase(), q.batch_id < 0 ? "–" : count(q.batch_id), count(q.records_total), count(q.lag),
+    q.id, q.sink, told.answers ? (q.state ?? "").toLowerCase() : "–", q.batch_id < 0 ? "–" : count(q.batch_id), count(q.records_total), count(q.lag),
     coloured((q.dropped_late ?? 0) + (q.dropped_null_key ?? 0), q), coloured(q.dead_letters ?? 0, q),
   ]));
 }

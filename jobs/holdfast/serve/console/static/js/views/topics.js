@@ -57,7 +57,8 @@ function groups({ groups: all, partitions }) {
   const columns = [{ name: "Group", head: true }, { name: "Writes" }, { name: "Behind", n: true }, { name: "Of each partition", wide: true }];
   return table("Consumer groups", columns, all.map((g) => [
     g.group, el("a", { href: `#/tables/${encodeURIComponent(g.result)}` }, g.result),
-    g.lag === null ? el("span", { class: "soft" }, "nothing committed") : g.lag ? pill("unknown", brief(g.lag)) : pill("valid", "up to date"),
+    g.error ? el("span", { class: "soft", title: g.error }, "may not be read")
+      : g.lag === null ? el("span", { class: "soft" }, "nothing committed") : g.lag ? pill("unknown", brief(g.lag)) : pill("valid", "up to date"),
     partitions.map((p) => `${p.partition}: ${g.committed[p.partition] ?? "–"} of ${p.end}`).join(", "),
   ]));
 }
