@@ -253,7 +253,9 @@ def _check_copies(collected: _Collected) -> None:
 
 def _check_remote(collected: _Collected) -> None:
     fields = collected.fields
-    if fields.get(("state", "backend")) == "remote" and not fields.get(("state", "remote", "uri")):
+    wrong = any(problem.startswith("state.remote.uri ") for problem in collected.problems)
+    named = wrong or fields.get(("state", "remote", "uri"))
+    if fields.get(("state", "backend")) == "remote" and not named:
         collected.problems.append(
             "state.remote.uri: state.backend=remote needs a database; set redis://host:6379/0"
         )

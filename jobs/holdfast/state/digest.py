@@ -1,25 +1,31 @@
-"""Digests of the stores in a folder of volumes, read while other processes own them."""
+"""Digests of stores on volumes and in databases, read while other processes own them."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
-from holdfast.config.settings import RocksDbSettings
+from holdfast.config.settings import RemoteSettings, RocksDbSettings
 from holdfast.errors import StoreCorrupted
+from holdfast.state.remote.opening import RemoteStores, read_remote
 from holdfast.state.rocksdb import read_only
-from holdfast.state.table_store import TableStore
+from holdfast.state.store import KeyValueStore
+from holdfast.state.table_store import TableStore, store_name
 from holdfast.types.stores import StoreDigest
 
-__all__ = ["store_digests"]
+__all__ = ["remote_digests", "store_digests"]
 
 _LOG = logging.getLogger(__name__)
 # Small, because a store is read once from end to end while the job needs the memory.
 _SETTINGS = RocksDbSettings(block_cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
 _BITS = 128
 _ATTEMPTS = 3
+_UNKNOWN_VOLUME = -1
+_Read = Callable[[], AbstractContextManager[KeyValueStore]]
 
 
 def store_digests(root: Path, application_id: str | None = None) -> list[StoreDigest]:
@@ -35,18 +41,36 @@ def store_digests(root: Path, application_id: str | None = None) -> list[StoreDi
     for path in sorted(root.glob("*/stores/*/*/*/")):
         volume, _, application, query_id, partition = path.relative_to(root).parts
         if application_id in (None, application) and partition.isdecimal():
-            digest = _patiently(path, application, query_id, (int(volume), int(partition)))
+            read = partial(read_only, path, _SETTINGS)
+            digest = _patiently(read, application, query_id, (int(volume), int(partition)))
             found += [digest] if digest else []
     return found
 
 
+def remote_digests(settings: RemoteSettings, application_id: str) -> list[StoreDigest]:
+    """Digests of the readable stores of an application in a database, each a snapshot.
+
+    Reads whole stores, and takes none from its owner; omits stores that are empty or that change
+    too often while they are read.
+
+    Raises:
+        StoreUnavailable, InvalidConfig: the database cannot be read.
+    """
+    found = []
+    for application, name, partition in RemoteStores(settings, application_id).stores():
+        read = partial(read_remote, settings, store_name(application, name, partition))
+        digest = _patiently(read, application, name, (_UNKNOWN_VOLUME, partition))
+        found += [digest] if digest else []
+    return found
+
+
 def _patiently(
-    path: Path, application_id: str, query_id: str, place: tuple[int, int]
+    read: _Read, application_id: str, query_id: str, place: tuple[int, int]
 ) -> StoreDigest | None:
-    """Reads a store again if its owner compacts a file away during the read."""
+    """Reads a store again if its owner changes what is being read."""
     for attempt in range(_ATTEMPTS):
         try:
-            return _digest(path, application_id, query_id, place)
+            return _digest(read, application_id, query_id, place)
         except StoreCorrupted as error:
             if attempt == _ATTEMPTS - 1:
                 _LOG.warning("The digests omit a store: %s", error)
@@ -54,9 +78,9 @@ def _patiently(
 
 
 def _digest(
-    path: Path, application_id: str, query_id: str, place: tuple[int, int]
+    read: _Read, application_id: str, query_id: str, place: tuple[int, int]
 ) -> StoreDigest | None:
-    with read_only(path, _SETTINGS) as store:
+    with read() as store:
         # A read-only store is a snapshot: position, count and rows belong together.
         table = TableStore(store, windowed=False)
         if table.position is None:

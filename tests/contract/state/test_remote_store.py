@@ -6,16 +6,29 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.errors import Fenced, InvalidConfig, StoreUnavailable, VolumeFull
+from holdfast.config.settings import StateSettings
+from holdfast.errors import (
+    Fenced,
+    InvalidConfig,
+    Refused,
+    StoreCorrupted,
+    StoreUnavailable,
+    VolumeFull,
+)
+from holdfast.state import open_table_store
+from holdfast.state.digest import remote_digests, store_digests
 from holdfast.state.remote.redis import RedisLink, RedisTable, delete_store, stores_of
-from holdfast.state.remote.store import RemoteStore
+from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
 from holdfast.state.remote.table import RemoteTable
+from holdfast.state.table_store import StorePosition
+from holdfast.state.volume import claim
 from tests.simulation.fakes.database import Database
 from tests.support.certificates import Authority
 from tests.support.redis_server import RedisServer
@@ -233,6 +246,41 @@ def test_stores_of_a_job_are_found_and_deleted(redis: RedisServer) -> None:
     delete_store(link, "app/ctas_t-g1/0")
     assert stores_of(link, "app") == kept
     assert stores_of(link, "app.two") == [("app.two", "ctas_t", 0)]
+
+
+def test_whoever_only_reads_takes_nothing_and_sees_one_moment(place: Place) -> None:
+    with pytest.raises(StoreCorrupted, match="cannot be read as of one moment"):
+        RemoteSnapshot(place.table(), NAME)
+    owner = place.opened()
+    owner.write(BEFORE.items(), [])
+    reader = RemoteSnapshot(place.table(), NAME)
+    assert dict(reader.scan(b"", None)) == BEFORE
+    for change in (partial(reader.write, PUTS, []), reader.wipe):
+        with pytest.raises(Refused, match="only read here"):
+            change()
+    owner.write(PUTS, GONE)
+    with pytest.raises(StoreCorrupted, match="cannot be read as of one moment"):
+        list(reader.scan(b"", None))
+    assert dict(owner.scan(b"", None)) == AFTER
+
+
+def test_digests_of_a_jobs_stores_are_those_of_their_rows(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    redis.ask("FLUSHALL")
+    position = StorePosition("id", 7, 1, "fp")
+    volume = claim(tmp_path, 1, 0.0)
+    remote = StateSettings(backend="remote", remote=redis.settings())
+    for settings in (StateSettings(), remote):
+        for partition in (0, 1):
+            store = open_table_store(settings, volume, "app", "t", partition, windowed=False)
+            keys, rows = [b"a", b"b%d" % partition], [b"1", b"2"]
+            store.apply(keys, rows, created=keys, removed=0, position=position, marker=None)
+            store.close()
+    found = remote_digests(redis.settings(), "app")
+    assert [replace(each, volume=0) for each in found] == store_digests(tmp_path, "app")
+    assert [each.rows for each in found] == [2, 2]
+    assert remote_digests(redis.settings(), "other") == []
 
 
 def test_what_is_no_stamp_belongs_to_nobody_and_is_removed(

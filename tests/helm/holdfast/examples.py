@@ -101,6 +101,11 @@ SETS: dict[str, dict[str, Any]] = {
     }
     | {"serviceAccount": {"create": False, "name": "ours"}}
     | {"driver": {"persistence": {"enabled": False}}},
+    "remote": MINIMAL
+    | {
+        "properties": {"state.backend": "remote", "state.remote.uri": "redis://redis:6379"},
+        "remoteState": {"existingSecret": "clerk"},
+    },
     "serve": MINIMAL | {"serve": {"enabled": True, "auth": {"insecure": True}}},
     "tls": MINIMAL
     | {"kafka": {"bootstrapServers": "k:1", "tls": {"existingSecret": "ca"}}}

@@ -240,14 +240,8 @@ def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render)
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
 
 
-REMOTE = {
-    "properties": {"state.backend": "remote", "state.remote.uri": "redis://redis:6379/0"},
-    "remoteState": {"existingSecret": "clerk"},
-}
-
-
 def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:
-    everything = named(render(CHART, MINIMAL | REMOTE))
+    everything = named(render(CHART, SETS["remote"]))
     spec = everything[EXECUTOR]["spec"]
     assert "volumeClaimTemplates" not in spec
     assert "persistentVolumeClaimRetentionPolicy" not in spec
@@ -259,7 +253,7 @@ def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> 
 
 
 def test_only_executors_reach_the_database_and_have_its_password(render: Render) -> None:
-    manifests = render(CHART, MINIMAL | REMOTE)
+    manifests = render(CHART, SETS["remote"])
     with_password = {
         name
         for name, pod in pods(manifests)

@@ -108,7 +108,9 @@ def _kill_an_executor(status: JobStatus) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_tables_are_exact_whatever_happens_to_the_store(job: TotalsJob, redis: RedisServer) -> None:
+def test_tables_are_exact_whatever_happens_to_the_store(
+    job: TotalsJob, redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     story = Story(job)
     job.start()
     before = story.round("the first records")
@@ -133,6 +135,9 @@ def test_tables_are_exact_whatever_happens_to_the_store(job: TotalsJob, redis: R
     story.round("the way on without an executor", lambda: _kill_an_executor(after))
     story.rescale(redis, 6)
     story.round("records in the next generation")
+    caplog.clear()
+    assert main(["verify", *job.command()[4:]]) == 0
+    assert "are not compared" not in caplog.text, "it reads the stores in the database"
     assert job.stop() == 0
     job.check_exact()
     assert PASSWORD not in job.log_text()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from types import ModuleType
 
 from holdfast.config.settings import RemoteSettings
 from holdfast.errors import InvalidConfig
-from holdfast.state.remote.store import RemoteStore
+from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
 
-__all__ = ["RemoteStores", "open_remote"]
+__all__ = ["RemoteStores", "open_remote", "read_remote"]
 
 
 def open_remote(settings: RemoteSettings, name: str) -> RemoteStore:
@@ -29,6 +30,19 @@ def open_remote(settings: RemoteSettings, name: str) -> RemoteStore:
     except BaseException:
         table.close()
         raise
+
+
+@contextmanager
+def read_remote(settings: RemoteSettings, name: str) -> Iterator[RemoteSnapshot]:
+    """A snapshot of the store of that name, which others may own.
+
+    Raises:
+        StoreCorrupted: there is no readable store; later, it has changed meanwhile.
+        StoreUnavailable, InvalidConfig: see `open_remote`.
+    """
+    redis = _redis(settings)
+    with closing(redis.RedisTable(redis.RedisLink(settings), name)) as table:
+        yield RemoteSnapshot(table, f"{name} at {settings.uri}")
 
 
 class RemoteStores:

@@ -20,11 +20,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from holdfast.errors import Fenced, HoldfastError, Refused, StoreLocked, StoreUnavailable
+from holdfast.errors import (
+    Fenced,
+    HoldfastError,
+    Refused,
+    StoreCorrupted,
+    StoreLocked,
+    StoreUnavailable,
+)
 from holdfast.state.remote.table import Pairs, RemoteTable, Stamp
 from holdfast.state.store import Found, flat
 
-__all__ = ["RemoteStore"]
+__all__ = ["RemoteSnapshot", "RemoteStore"]
 
 _LOG = logging.getLogger(__name__)
 _CLAIMS = 10  # others may open the store at the same time
@@ -177,4 +184,31 @@ class RemoteStore:
             f"The remote store {self._name} has another owner by now ({found.owner}).",
             cause="this executor was taken for dead, or two jobs run under one application.id.",
             action="none: nothing was written.",
+        )
+
+
+class RemoteSnapshot(RemoteStore):
+    """Reads a store that others own, and takes nothing from them; a read of two moments fails.
+
+    Raises:
+        StoreCorrupted: there is no readable store, or it has changed meanwhile.
+    """
+
+    def _claimed(self, mine: Stamp) -> Stamp:
+        found = self._table.stamp()
+        if found is None or not found.whole:
+            raise self._lost(found)
+        return found
+
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        raise Refused(f"The remote store {self._name} is only read here.", action="none.")
+
+    def wipe(self) -> None:
+        self.write([], [])
+
+    def _lost(self, found: Stamp | None) -> HoldfastError:
+        return StoreCorrupted(
+            f"The remote store {self._name} cannot be read as of one moment ({found}).",
+            cause="its owner goes on, or it is just being written or restored.",
+            action="read it again.",
         )
