@@ -46,6 +46,7 @@ SCENES: dict[str, tuple[str, ...]] = {
         "holdfast topics jobs/examples/movies.sql",
         "holdfast deploy movies jobs/examples/movies.sql",
         "holdfast status movies",
+        "holdfast dead-letters movies",
         "holdfast smoke jobs/examples/movies.sql",
     ),
     "sql": (

@@ -58,9 +58,10 @@ def _of(parts: Mapping[str, Any], *names: str) -> list[Any]:
     return [parts.get(name) for name in names]
 
 
-def _window(parts: Sequence[Any] | None) -> str:
-    if parts is None:
-        return "none"
+def _window(parts: list[Any] | str | None) -> str:
+    """The window of an aggregate; that of a join is a text already."""
+    if parts is None or isinstance(parts, str):
+        return shortened(parts or "none", _SHOWN_MAX)
     kind, size_ms, advance_ms = parts
     advance = f", ADVANCE BY {_time(advance_ms)}" if kind == "HOPPING" else ""
     return f"{kind} ({_time(size_ms)}{advance})"

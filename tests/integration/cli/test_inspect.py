@@ -96,7 +96,7 @@ def test_without_its_file_the_keys_are_guessed(job: Job) -> None:
 def test_without_a_status_kafka_tells_what_it_can(job: Job) -> None:
     result = job.run(job.sink, str(job.sql))
     assert "from Kafka alone" in result.stdout
-    assert "1970-01-01 01:00:00" in result.stdout
+    assert "1970-01-01T01:00:00Z" in result.stdout
 
 
 def test_without_a_table_all_are_listed(job: Job) -> None:
