@@ -140,6 +140,8 @@ def test_every_view_shows_what_there_is(chromium: Chromium, shop: Shop, form: st
             page.wait("!document.querySelector('.loading')")
             assert page.text("nav [aria-current]").strip() == view.title().replace("Sql", "SQL")
             assert page.run("document.documentElement.scrollWidth <= innerWidth"), view
+            right = "document.querySelector('nav [aria-current]').getBoundingClientRect().right"
+            assert page.run(f"{right} <= innerWidth + 1"), f"{view} is out of sight"
         assert page.troubles == []
         assert page.run("document.title") == "Chaos runs · Holdfast"
         assert all(u.startswith((shop.server.url, "about:")) for u in page.urls)

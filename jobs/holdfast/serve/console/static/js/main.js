@@ -55,8 +55,13 @@ async function open() {
   leaving = new AbortController();
   const { signal } = leaving;
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.view === (VIEWS[name] ? name : "tables")) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === (VIEWS[name] ? name : "tables")) {
+      link.setAttribute("aria-current", "page");
+      // On a phone the views are a strip that is wider than the screen.
+      link.parentElement.scrollLeft = link.offsetLeft - link.offsetWidth;
+    } else {
+      link.removeAttribute("aria-current");
+    }
   }
   const place = el("div", { class: "view" }, el("p", { class: "loading" }, "Loading…"));
   main.replaceChildren(place);
