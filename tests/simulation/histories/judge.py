@@ -9,6 +9,7 @@ from functools import cache
 import duckdb
 import pytest
 
+from holdfast.errors import Retriable
 from holdfast.judge.oracle import Oracle, OracleOptions
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.recompute import recompute
@@ -88,17 +89,26 @@ def _owners(executors: Sequence[Executor]) -> dict[int, StateTask]:
     """The open task of each state partition.
 
     An executor that was the owner before may still have it open, but cannot commit: the store that
-    is furthest counts.  So may one of an earlier generation: the last one counts.
+    is furthest counts, and in a database the one that is still its own.  So may one of an earlier
+    generation: the last one counts.
     """
     tasks: dict[int, StateTask] = {}
     every = [task for executor in executors for task in executor.state_tasks.values()]
     last = max((task._plan.generation for task in every), default=0)
     for task in every:
         p = task._partition
-        current = task._plan.generation == last
+        current = task._plan.generation == last and _is_readable(task)
         if current and (p not in tasks or task.position > tasks[p].position):
             tasks[p] = task
     return tasks
+
+
+def _is_readable(task: StateTask) -> bool:
+    try:
+        task._opened()[1].get_many([b""])
+    except Retriable:
+        return False
+    return True
 
 
 def _digest(task: StateTask, partition: int) -> StoreDigest:
