@@ -58,7 +58,7 @@ def _of(parts: Mapping[str, Any], *names: str) -> list[Any]:
     return [parts.get(name) for name in names]
 
 
-def _window(parts: Sequence[Any] | str | None) -> str:
+def _window(parts: list[Any] | str | None) -> str:
     """The window of an aggregate; that of a join is a text already."""
     if parts is None or isinstance(parts, str):
         return shortened(parts or "none", _SHOWN_MAX)
