@@ -122,32 +122,6 @@ def test_serving(place: Place) -> None:
     assert "MOVIE_*" in (place.folder / "tokens.toml").read_text(encoding="utf-8")
 
 
-def test_your_own_data(place: Place) -> None:
-    """The page from its first line to its last, with the broker's port in place of its 9092."""
-    kafka = LocalKafka(place.folder / ".holdfast").status()
-    assert kafka is not None
-    producer = place.folder / "producer.py"
-    text = producer.read_text(encoding="utf-8")
-    producer.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), encoding="utf-8")
-    commands = list(SCENES["your own data"])
-    serve = next(command for command in commands if command.startswith("holdfast serve"))
-    before, after = commands[: commands.index(serve)], commands[commands.index(serve) + 1 :]
-    told = {command: place.run(command) for command in before}
-    with _serving(place, serve):
-        told |= {command: place.run(command) for command in after}
-    assert "4 partitions" in _one(told, "kafka topic")
-    assert "cellar" in _one(told, "inspect")
-    assert "attic" in _one(told, "WHERE room")
-    assert _one(told, "EMIT CHANGES").count('"WARMEST"') == 2
-    assert "no JSON at all" in told["holdfast dead-letters rooms"]
-    assert "Written to their source topics again: 1 record." in _one(told, "--replay")
-    refused = place.folder / "rooms-3.sql"
-    changed = (place.folder / "rooms.sql").read_text(encoding="utf-8")
-    refused.write_text(changed.replace("MAX(", "MIN(celsius) AS coldest, MAX("), encoding="utf-8")
-    told_why = place.run("holdfast check rooms-3.sql --set application.id=rooms", status=2)
-    assert "MIN(CELSIUS) is new" in told_why
-
-
 @contextmanager
 def _serving(place: Place, command: str) -> Iterator[None]:
     """The server while it answers; it is ended as by Ctrl-C."""
@@ -175,3 +149,32 @@ def test_looking_in(place: Place) -> None:
     assert json.loads(_one(told, "--json"))
     assert "MOVIE_TICKETS_SOLD" in told["holdfast inspect"]
     assert "belongs to" in told["holdfast sinks"]
+
+
+def test_your_own_data(place: Place) -> None:
+    """The page from its first line to its last, with the broker's port in place of its 9092.
+
+    The last one: `holdfast inspect` shows the job that has run last.
+    """
+    kafka = LocalKafka(place.folder / ".holdfast").status()
+    assert kafka is not None
+    producer = place.folder / "producer.py"
+    text = producer.read_text(encoding="utf-8")
+    producer.write_text(text.replace("localhost:9092", kafka.bootstrap_servers), encoding="utf-8")
+    commands = list(SCENES["your own data"])
+    serve = next(command for command in commands if command.startswith("holdfast serve"))
+    before, after = commands[: commands.index(serve)], commands[commands.index(serve) + 1 :]
+    told = {command: place.run(command) for command in before}
+    with _serving(place, serve):
+        told |= {command: place.run(command) for command in after}
+    assert "4 partitions" in _one(told, "kafka topic")
+    assert "cellar" in _one(told, "inspect")
+    assert "attic" in _one(told, "WHERE room")
+    assert _one(told, "EMIT CHANGES").count('"WARMEST"') == 2
+    assert "no JSON at all" in told["holdfast dead-letters rooms"]
+    assert "Written to their source topics again: 1 record." in _one(told, "--replay")
+    refused = place.folder / "rooms-3.sql"
+    changed = (place.folder / "rooms.sql").read_text(encoding="utf-8")
+    refused.write_text(changed.replace("MAX(", "MIN(celsius) AS coldest, MAX("), encoding="utf-8")
+    told_why = place.run("holdfast check rooms-3.sql --set application.id=rooms", status=2)
+    assert "MIN(CELSIUS) is new" in told_why
