@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
+import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
@@ -22,6 +24,28 @@ _QUIET = {
     "py4j.clientserver": logging.CRITICAL,
     "httpx": logging.WARNING,
 }
+
+
+# librdkafka tells of every attempt to connect, of every client: hundreds of lines for one reason.
+_REPEATS = "holdfast.kafka"
+_SELDOM_S = 10.0
+_OF_AN_ATTEMPT = re.compile(r"\(after .*?\)|\[rdkafka#.*?\]")
+
+
+class _Seldom(logging.Filter):
+    """Lets the same message pass once in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key, now = _OF_AN_ATTEMPT.sub("", record.getMessage()), time.monotonic()
+        self._told = {k: at for k, at in self._told.items() if now - at < _SELDOM_S}
+        if key in self._told:
+            return False
+        self._told[key] = now
+        return True
 
 
 class LogFormat(StrEnum):
@@ -80,5 +104,8 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers = [h for h in root.handlers if h.name != handler.name] + [handler]
     root.setLevel(level)
+    repeats = logging.getLogger(_REPEATS)
+    if not any(isinstance(each, _Seldom) for each in repeats.filters):
+        repeats.addFilter(_Seldom())
     for name, quiet in _QUIET.items():
         logging.getLogger(name).setLevel(quiet)

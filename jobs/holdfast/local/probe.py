@@ -7,7 +7,15 @@ import struct
 from itertools import islice
 from random import SystemRandom
 
-__all__ = ["HOST", "answers", "free_port", "free_ports", "serves_producers", "taken"]
+__all__ = [
+    "HOST",
+    "answers",
+    "free_port",
+    "free_ports",
+    "is_known",
+    "serves_producers",
+    "taken",
+]
 
 HOST = "127.0.0.1"
 _API_VERSIONS = 18
@@ -41,6 +49,19 @@ def taken(port: int) -> bool:
         except OSError:
             return True
     return False
+
+
+def is_known(servers: str) -> bool:
+    """True if this machine knows the address of one of `host:port,…`, whether it answers or not."""
+    hosts = (each.strip().rpartition(":")[0].strip("[]") for each in servers.split(","))
+    return any(map(_has_address, hosts))
+
+
+def _has_address(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def answers(port: int, timeout_s: float = 2.0) -> bool:

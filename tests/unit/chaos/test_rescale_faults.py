@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from holdfast.chaos.faults import rescale_faults
-from holdfast.chaos.faults.rescale_faults import RescaleTarget, rescaled_of
+from holdfast.chaos.faults.rescale_faults import RescaleTarget, Rescaling, rescaled_of
 from holdfast.chaos.faults.words import Fault
 from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.sql.plan.topology import compile_text
-from holdfast.state.layout import Layout
-from holdfast.state.topics.orders import Answer, RescaleOrder
 from holdfast.types.components import DRIVER, QUERY
 from tests.simulation.fakes.clock import VirtualTime
 from tests.unit.chaos.test_nemesis import Place
@@ -30,43 +28,38 @@ CHANGELOGS = {"app-counts-changelog": 4, "app-counts-g1-changelog": 8}
 
 @dataclass
 class Book:
-    """The records of one query; a job that answers what it was ordered once it is asked.
+    """The rescales of one query; a job that obeys an order, or not, as soon as it is written."""
 
-    Attributes:
-        obeys: what the job does with an order.
-    """
-
-    obeys: Callable[[Book, RescaleOrder], None]
-    layouts: dict[str, Layout] = field(default_factory=dict)
-    copying: dict[str, int] = field(default_factory=dict)
-    rescales_told: dict[str, Answer] = field(default_factory=dict)
+    obeys: Callable[[Book, int], None]
+    now: Rescaling = field(default_factory=Rescaling)
     ordered: list[int] = field(default_factory=list)
 
-    def refresh(self) -> bool:
-        return True
+    def of(self, query_id: str) -> Rescaling:
+        return self.now
 
-    def order_rescale(self, query_id: str, order: RescaleOrder) -> None:
-        self.ordered.append(order.state_partitions)
-        self.obeys(self, order)
+    def order(self, query_id: str, state_partitions: int) -> str:
+        self.ordered.append(state_partitions)
+        self.obeys(self, state_partitions)
+        return self.token
 
-
-def copies(book: Book, order: RescaleOrder) -> None:
-    book.copying["counts"] = 1
-    book.rescales_told["counts"] = Answer(order.token, "copying")
-
-
-def moves(book: Book, order: RescaleOrder) -> None:
-    generation = book.layouts.get("counts", Layout()).generation + 1
-    book.layouts["counts"] = Layout(generation, order.state_partitions)
-    book.rescales_told["counts"] = Answer(order.token)
+    @property
+    def token(self) -> str:
+        return f"order {len(self.ordered)}"
 
 
-def fails(book: Book, order: RescaleOrder) -> None:
-    book.copying["counts"] = 1
-    book.rescales_told["counts"] = Answer(order.token, "", "the disk is full")
+def copies(book: Book, _: int) -> None:
+    book.now = replace(book.now, copying=1, answered=book.token, doing="copying")
 
 
-def sleeps(_: Book, __: RescaleOrder) -> None:
+def moves(book: Book, wanted: int) -> None:
+    book.now = Rescaling(book.now.generation + 1, wanted, answered=book.token)
+
+
+def fails(book: Book, _: int) -> None:
+    book.now = replace(book.now, copying=1, answered=book.token, failure="the disk is full")
+
+
+def sleeps(_: Book, __: int) -> None:
     """Nothing is read."""
 
 
@@ -100,7 +93,7 @@ def test_somebody_is_hit_while_the_state_is_copied() -> None:
     assert landing.evidence.endswith(", before or in the switch")
     assert target.victims(QUERY) == [], "it is under way"
     assert not target.recovered([victim]), "it is not decided"
-    moves(book, target._orders["counts"])
+    moves(book, 8)
     assert target.recovered([victim])
     assert target.victims(QUERY) != [victim]
 

@@ -50,6 +50,26 @@ def test_readable_lines_show_fields_and_tracebacks() -> None:
     assert "unseen" not in text
 
 
+def test_the_same_trouble_with_a_broker_is_told_once_in_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("holdfast.config.logs.time.monotonic", lambda: now[0])
+    stream, log = io.StringIO(), logging.getLogger("holdfast.kafka")
+    configure_logging(stream=stream)
+    configure_logging(stream=stream)
+    for at in (0.0, 1.0, 9.0, 11.0):
+        now[0] = 100.0 + at
+        for client in (1, 2):
+            for broker in ("a:9092", "b:9092"):
+                log.error(
+                    "FAIL [rdkafka#producer-%d] [thrd:%s]: %s: refused (after %dms in state X)",
+                    client, broker, broker, at,
+                )  # fmt: skip
+    lines = stream.getvalue().splitlines()
+    assert [line.split("[thrd:")[1][0] for line in lines] == ["a", "b", "a", "b"]
+
+
 def test_configuring_again_replaces_and_keeps_the_handlers_of_others() -> None:
     other = logging.NullHandler()
     logging.getLogger().addHandler(other)

@@ -5,40 +5,61 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.chaos.faults.target import Landing, Target, Victim
 from holdfast.chaos.faults.words import Fault
 from holdfast.chaos.faults.wrapped import WrappedTarget
 from holdfast.errors import HoldfastError, Refused, Retriable
-from holdfast.state.layout import GENERATION_0, Layout
-from holdfast.state.topics.orders import Answer, RescaleOrder
 from holdfast.types.components import DRIVER, EXECUTOR, QUERY
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import Emit, Topology
 
-__all__ = ["RescaleTarget", "Rescales", "rescaled_of"]
+__all__ = ["RescaleTarget", "Rescales", "Rescaling", "rescaled_of"]
 
 _FAULTS = frozenset({Fault.RESCALE})
 _BEGUN_S, _POLL_S = 60.0, 0.02
 _LATER_S = 1.2  # the copy of a small state and the switch take about as long
 
 
+@dataclass(frozen=True)
+class Rescaling:
+    """The rescales of one query, as the job's control topic tells them.
+
+    Attributes:
+        generation: the one that counts; 0: it was never rescaled.
+        state_partitions: of that generation; 0: as the job's setting says.
+        copying: the generation that its state is being copied into; 0: into none.
+        answered: the token of the order that the job has answered last.
+        doing: what it does about that order; empty: it is done, or has failed.
+        failure: why it has failed; empty: it has not.
+    """
+
+    generation: int = 0
+    state_partitions: int = 0
+    copying: int = 0
+    answered: str = ""
+    doing: str = ""
+    failure: str = ""
+
+
 class Rescales(Protocol):
-    """The records of rescales that the fault needs; see `OrderBook`."""
+    """Orders rescales of a job's queries, and looks how they get on."""
 
-    @property
-    def rescales_told(self) -> Mapping[str, Answer]: ...
+    def of(self, query_id: str) -> Rescaling:
+        """Reads what the control topic says now.
 
-    @property
-    def layouts(self) -> Mapping[str, Layout]: ...
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
 
-    @property
-    def copying(self) -> Mapping[str, int]: ...
+    def order(self, query_id: str, state_partitions: int) -> str:
+        """Orders a rescale; returns the order's token.
 
-    def refresh(self) -> bool: ...
-
-    def order_rescale(self, query_id: str, order: RescaleOrder) -> None: ...
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
 
 
 def rescaled_of(topology: Topology) -> tuple[str, ...]:
@@ -61,7 +82,7 @@ class RescaleTarget(WrappedTarget):
         inner: the target where the job runs; handles all other components.
         application_id: the job.
         queries: the ids of those that may be rescaled.
-        book: makes the view of the job's control topic, at the first use.
+        rescales: makes the view of the job's control topic, at the first use.
         partitions: tells how many partitions a topic has; 0: there is none.
     """
 
@@ -70,15 +91,15 @@ class RescaleTarget(WrappedTarget):
         inner: Target,
         application_id: str,
         queries: Sequence[str],
-        book: Callable[[], Rescales],
+        rescales: Callable[[], Rescales],
         partitions: Callable[[str], int],
     ) -> None:
         super().__init__(inner, QUERY)
         self._application_id = application_id
         self._queries = tuple(queries)
-        self._book = book
+        self._rescales = rescales
         self._partitions = partitions
-        self._orders: dict[str, RescaleOrder] = {}  # by query id: the last one
+        self._orders: dict[str, tuple[str, int]] = {}  # by query id: token, state partitions
         self._hit: dict[str, tuple[Victim, str]] = {}  # by victim: who was killed, and when
 
     @property
@@ -90,11 +111,11 @@ class RescaleTarget(WrappedTarget):
         """The queries that keep state, in their generation; none of which is being rescaled."""
         if component != QUERY:
             return self._inner.victims(component)
-        book = self._refreshed()
+        found = {query_id: self._rescales().of(query_id) for query_id in self._queries}
         return [
-            Victim(QUERY, query_id, f"{query_id}/{book.layouts.get(query_id, GENERATION_0)}")
-            for query_id in self._queries
-            if not self._under_way(book, query_id)
+            Victim(QUERY, query_id, f"{query_id}/{now.generation}/{now.state_partitions}")
+            for query_id, now in found.items()
+            if not self._under_way(query_id, now)
         ]
 
     def strike(self, victim: Victim, fault: Fault) -> str:
@@ -109,17 +130,17 @@ class RescaleTarget(WrappedTarget):
             return self._inner.strike(victim, fault)
         if fault not in _FAULTS:
             raise Refused(f"{fault.value} cannot be done to a query.")
-        query_id, book = victim.name, self._refreshed()
-        layout = book.layouts.get(query_id, GENERATION_0)
-        changelog = changelog_topic(self._application_id, query_id, layout.generation)
+        query_id = victim.name
+        generation = self._rescales().of(query_id).generation
+        changelog = changelog_topic(self._application_id, query_id, generation)
         now = self._partitions(changelog)
         if not now:
             raise Retriable(f"{query_id} has no changelog {changelog} yet.")
-        wanted = max(1, now // 2) if layout.generation % 2 else now * 2
-        self._orders[query_id] = order = RescaleOrder(wanted)
-        book.order_rescale(query_id, order)
-        self._await_copy(book, query_id, layout)
-        return f"{query_id}: from {now} to {wanted} state partitions; {self._kill(victim, layout)}"
+        wanted = max(1, now // 2) if generation % 2 else now * 2
+        self._orders[query_id] = self._rescales().order(query_id, wanted), wanted
+        self._await_copy(query_id, generation)
+        killed = self._kill(victim, generation)
+        return f"{query_id}: from {now} to {wanted} state partitions; {killed}"
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
         """Whether who was hit while the state was copied is gone."""
@@ -141,21 +162,19 @@ class RescaleTarget(WrappedTarget):
         return super().recovered(victims) and all(self._is_done(v.name) for v in mine)
 
     def _is_done(self, query_id: str) -> bool:
-        book, order = self._refreshed(), self._orders.get(query_id)
-        told = book.rescales_told.get(query_id)
-        if order is None or told is None or told.token != order.token or told.doing:
+        token, wanted = self._orders.get(query_id, ("", 0))
+        now = self._rescales().of(query_id)
+        if now.answered != token or now.doing:
             return False
-        if told.fact:
-            raise HoldfastError(f"The rescale of {query_id} has failed: {told.fact}",
-                                cause=told.cause, action=told.action)  # fmt: skip
-        return book.layouts.get(query_id, GENERATION_0).state_partitions == order.state_partitions
+        if now.failure:
+            raise HoldfastError(f"The rescale of {query_id} has failed: {now.failure}")
+        return now.state_partitions == wanted
 
-    def _await_copy(self, book: Rescales, query_id: str, before: Layout) -> None:
+    def _await_copy(self, query_id: str, before: int) -> None:
         deadline = time.monotonic() + _BEGUN_S
         while time.monotonic() < deadline:
-            book.refresh()
-            reached = book.layouts.get(query_id, GENERATION_0).generation
-            if max(book.copying.get(query_id, 0), reached) > before.generation:
+            now = self._rescales().of(query_id)
+            if max(now.copying, now.generation) > before:
                 return
             time.sleep(_POLL_S)
         raise HoldfastError(
@@ -163,7 +182,7 @@ class RescaleTarget(WrappedTarget):
             cause="it does not run, or is carrying out another order",
         )
 
-    def _kill(self, victim: Victim, before: Layout) -> str:
+    def _kill(self, victim: Victim, before: int) -> str:
         chance = random.Random(victim.identity)
         time.sleep(chance.uniform(0.0, _LATER_S))
         found = self._inner.victims(chance.choice((EXECUTOR, EXECUTOR, DRIVER)))
@@ -171,19 +190,11 @@ class RescaleTarget(WrappedTarget):
             raise HoldfastError(f"There was nobody to hit while {victim.name} was rescaled.")
         one = chance.choice(found)
         did = self._inner.strike(one, Fault.DELETE_NOW)
-        layout = self._refreshed().layouts.get(victim.name, GENERATION_0)
-        moved = layout.generation > before.generation
+        moved = self._rescales().of(victim.name).generation > before
         when = "after the switch" if moved else "before or in the switch"
         self._hit[victim.identity] = one, when
         return f"{one.name}: {did}"
 
-    def _under_way(self, book: Rescales, query_id: str) -> bool:
-        order, told = self._orders.get(query_id), book.rescales_told.get(query_id)
-        if order is not None and (told is None or told.token != order.token):
-            return True
-        return told is not None and bool(told.doing)
-
-    def _refreshed(self) -> Rescales:
-        book = self._book()
-        book.refresh()
-        return book
+    def _under_way(self, query_id: str, now: Rescaling) -> bool:
+        order = self._orders.get(query_id)
+        return bool(now.doing) or (order is not None and now.answered != order[0])

@@ -55,12 +55,14 @@ def target_of(target: str, namespace: str, name: str, settings: Settings, hit: H
         return place
     from holdfast.chaos.faults.rescale_faults import RescaleTarget
     from holdfast.chaos.faults.topic_faults import TopicTarget
+    from holdfast.cli.chaos.rescales import ControlTopic
     from holdfast.state.topics.orders import OrderBook
     from holdfast.transport.cluster.admin import Admin
 
     admin = cache(lambda: Admin(settings.client()))
-    book = cache(lambda: OrderBook(admin(), settings.client(), settings.application_id))
-    place = RescaleTarget(place, settings.application_id, hit.queries, book, partial(_count, admin))
+    name = settings.application_id
+    rescales = cache(lambda: ControlTopic(OrderBook(admin(), settings.client(), name)))
+    place = RescaleTarget(place, name, hit.queries, rescales, partial(_count, admin))
     return TopicTarget(place, hit.topics, admin, hit.remaker)
 
 

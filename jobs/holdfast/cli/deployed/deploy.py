@@ -189,9 +189,14 @@ def _kubernetes(
 def _check_from_here(job: Job, given: dict[str, object], tell: Callable[[str], None]) -> None:
     """Refuse early if Kafka can be reached from here; the chart checks again in any case."""
     from holdfast.deploy.checks.preflight import check
+    from holdfast.local.probe import is_known
 
     tell(f"checking {job.settings.application_id}")
     if "bootstrap.servers" not in given:
+        return
+    servers = job.settings.bootstrap_servers
+    if not is_known(servers):
+        tell(f"left to the chart's preflight: {servers} is known in the cluster only")
         return
     try:
         check(job.topology, job.settings)
