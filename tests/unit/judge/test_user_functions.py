@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.unit.judge.statements import flight, recomputed
 
 FUNCTIONS = """
 import os
+import random
 from holdfast import aggregate
 
 @aggregate("SPREAD", args=["DOUBLE", "INTEGER"], returns="DOUBLE")
@@ -86,6 +88,24 @@ def test_what_raises_or_depends_on_an_unknown_order_is_not_judged() -> None:
     assert recomputed(select, ["CARRIER"], ["V"], records).rows["AA",]["V"] == 3
     with pytest.raises(Untranslatable, match="JUDGED_LAST depends on the order of records"):
         recomputed(select, ["CARRIER"], ["V"], records, 2)
+
+
+@pytest.mark.parametrize("carriers", [12, 6_000])
+def test_each_group_gets_its_own_value(carriers: int) -> None:
+    """DuckDB asks for groups in several threads."""
+    chance = random.Random(1)
+    delays: dict[str, list[float]] = {}
+    records = []
+    for _ in range(12_000):
+        carrier, delay = f"A{chance.randrange(carriers)}", float(chance.randrange(1_000))
+        delays.setdefault(carrier, []).append(delay)
+        records.append(flight(carrier, delay=delay, seats=2))
+    select = "SELECT carrier, SPREAD(delay, seats) AS v FROM flights GROUP BY carrier"
+    for partitions in (1, 3):
+        found = recomputed(select, ["CARRIER"], ["V"], records, partitions).rows
+        assert {key[0]: row["V"] for key, row in found.items()} == {
+            carrier: 2 * (max(of) - min(of)) for carrier, of in delays.items()
+        }
 
 
 def test_without_its_file_it_is_unknown(tmp_path: Path) -> None:

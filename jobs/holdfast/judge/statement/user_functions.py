@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -34,13 +35,17 @@ _TYPES = {
 
 @dataclass
 class _Worker:
-    """The process of one set of files, and what these declare."""
+    """The process of one set of files, and what these declare.
+
+    DuckDB asks in several threads; one at a time has the pipe.
+    """
 
     files: tuple[str, ...]
     process: BaseProcess
     pipe: Connection
     declared: dict[str, Declared] = field(default_factory=dict)
     failure: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
         """The values of groups.
@@ -48,7 +53,10 @@ class _Worker:
         Raises:
             Untranslatable: the function raised, or took too long.
         """
-        self.failure = ""
+        with self.lock:
+            return self._asked(name, groups)
+
+    def _asked(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
         try:
             self.pipe.send((name, groups))
         except OSError:
@@ -147,6 +155,7 @@ def called(name: str, values: Sequence[str], *, ordered: bool) -> str:
 def register(engine: duckdb.DuckDBPyConnection) -> None:
     """Register the declared aggregates that the judge supports."""
     for worker in _RUNNING:
+        worker.failure = ""  # and not at each call: another thread's may have failed
         for name, kinds, returns in worker.declared.values():
             if not kinds or any(kind.base not in _TYPES for kind in (*kinds, returns)):
                 continue
