@@ -5,10 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["human_bytes", "human_seconds", "listed", "nearest", "shortened"]
+__all__ = ["counted", "human_bytes", "human_seconds", "listed", "nearest", "shortened"]
 
 _MILLISECONDS_BELOW_S = 0.0995  # one digit after the point would tell too little
 _LEAST_S = 0.0005
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 as "1 topic", 2000 as "2,000 topics"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def human_bytes(count: float) -> str:

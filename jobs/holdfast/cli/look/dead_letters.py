@@ -11,7 +11,7 @@ import click
 import orjson
 
 from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
-from holdfast.types.words import shortened
+from holdfast.types.words import counted, shortened
 
 if TYPE_CHECKING:
     from holdfast.ingest.letters import Choice, StoredLetter
@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 _READY_S = 30.0
 _VALUE_MAX = 60  # characters of a value in the table
-_REASON_MAX = 80
+_REASON_MAX = 160
 
 
 @click.command("dead-letters")
@@ -127,11 +127,18 @@ def _show(found: Sequence[StoredLetter], choice: Choice, limit: int) -> None:
         )
     output = console()
     output.print(table, markup=False, highlight=False)
-    click.echo(f"{len(found):,} dead letters{_rest(choice)}; {len(choice.due):,} can be replayed")
+    click.echo(
+        f"{counted(len(found), 'dead letter')}{_rest(choice)}; {len(choice.due):,} can be replayed"
+    )
 
 
 def _outcome(choice: Choice, written: int, *, again: bool) -> str:
-    told = f"{written:,} records were written to their source topics again{_rest(choice)}."
+    told = (
+        "1 record was written to its source topic again"
+        if written == 1
+        else f"{written:,} records were written to their source topics again"
+    )
+    told += f"{_rest(choice)}."
     if choice.failed_again and not again:
         told += " --again replays those that failed again."
     return told
