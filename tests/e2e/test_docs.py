@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -18,55 +13,9 @@ from holdfast.config.table import markdown
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import free_port
 from tests.support.doc_commands import SCENES, make_workspace
+from tests.support.place import COMMAND_S, PORT, Place
 
 pytestmark = pytest.mark.timeout(600)
-
-_COMMAND_S = 240
-_PORT = ":8088"
-# A broker takes any port that is free; everything else is as typed.
-_HOLDFAST = """#!/bin/bash
-if [[ "${1-} ${2-}" == "kafka start" ]]; then set -- "$@" --port 0; fi
-exec '%s' -m holdfast.cli.main "$@"
-"""
-_PYTHON = """#!/bin/bash
-exec '%s' "$@"
-"""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A reader's folder, and the port that the pages' 8088 stands for."""
-
-    folder: Path
-    port: int
-
-    def run(self, command: str, status: int = 0) -> str:
-        """Runs a command of a page; returns what it prints."""
-        process = self.start(command)
-        try:
-            told, _ = process.communicate(timeout=_COMMAND_S)
-        finally:
-            process.kill()
-        assert process.returncode == status, f"{command}\n{told}"
-        return told
-
-    def start(self, command: str) -> subprocess.Popen[str]:
-        """Starts it in bash, with nothing to type into it."""
-        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        given = {
-            "PATH": path,
-            "HOLDFAST_EXECUTORS": "1",
-            "HOLDFAST_CLI_SERVERS": f"http://127.0.0.1:{self.port}",
-        }
-        return subprocess.Popen(
-            ["bash", "-ec", command.replace(_PORT, f":{self.port}")],
-            cwd=self.folder,
-            env=os.environ | given,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
 
 
 def play(place: Place, scene: str) -> dict[str, str]:
@@ -83,12 +32,8 @@ def _one(told: dict[str, str], words: str) -> str:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A folder in which the quick start has been followed and `movies` is deployed."""
     folder = make_workspace(tmp_path_factory.mktemp("reader"))
-    (folder / "bin").mkdir()
-    for name, text in (("holdfast", _HOLDFAST), ("python", _PYTHON)):
-        tool = folder / "bin" / name
-        tool.write_text(text % sys.executable, encoding="utf-8")
-        tool.chmod(0o755)
     made = Place(folder, free_port())
+    made.make_tools()
     try:
         told = play(made, "quick start") | play(made, "deploy")
         assert "Aliens" in _one(told, "inspect")
@@ -97,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         play(made, "the end")
     finally:
         for last in ("holdfast undeploy movies", "holdfast kafka stop"):
-            made.start(last).communicate(timeout=_COMMAND_S)
+            made.start(last).communicate(timeout=COMMAND_S)
 
 
 def test_sql(place: Place) -> None:
@@ -125,13 +70,13 @@ def test_serving(place: Place) -> None:
 @contextmanager
 def _serving(place: Place, command: str) -> Iterator[None]:
     """The server while it answers; it is ended as by Ctrl-C."""
-    process = place.start(f"exec {command} --listen 127.0.0.1{_PORT}")
+    process = place.start(f"exec {command} --listen 127.0.0.1{PORT}")
     try:
         told: Sequence[str] = iter(process.stdout or ())  # type: ignore[assignment]
         assert any("answers at" in line for line in told)
         yield
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=_COMMAND_S) == 0
+        assert process.wait(timeout=COMMAND_S) == 0
     finally:
         process.kill()
         process.communicate()

@@ -80,6 +80,8 @@ class Deployment:
         told = [f"warning: {text}" for text in self.warnings]
         counts = ((name, out.beside(self.warnings)) for name, out in self.left_out.items())
         told += [f"not in {name}: {text}" for name, text in counts if text]
+        if self.target == "local" and any(out.dead_letters for out in self.left_out.values()):
+            told.append(f"see them, and why: holdfast dead-letters {self.name}")
         return "\n  ".join([self.as_line(), *told])
 
 

@@ -11,6 +11,11 @@ _MILLISECONDS_BELOW_S = 0.0995  # one digit after the point would tell too littl
 _LEAST_S = 0.0005
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 as "1 topic", 2000 as "2,000 topics"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def human_bytes(count: float) -> str:
     """4096 as "4.0 KiB"."""
     size = float(count)
@@ -29,11 +34,6 @@ def human_seconds(seconds: float) -> str:
     if 0 < seconds < _MILLISECONDS_BELOW_S:
         return f"{seconds * 1000:.0f} ms" if seconds >= _LEAST_S else "<1 ms"
     return f"{seconds:.1f} s"
-
-
-def counted(count: int, thing: str) -> str:
-    """2 and "record" as "2 records"."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -86,6 +86,19 @@ def test_values_become_what_ksqldb_makes_of_them(type_: SqlType, json: str, expe
         (DECIMAL, "100", "A: '100' has too many digits for DECIMAL(4, 2)"),
         (SqlType(Base.BYTES), '"?"', "A: '?' is not base64"),
         (SqlType(Base.TIME), "86400000", "A: '86400000' is out of TIME's range, 0 to 86399999 ms"),
+        (
+            SqlType(Base.TIMESTAMP),
+            '"2026-03-02T08:00:00"',
+            (
+                "A: '2026-03-02T08:00:00' is not a number of milliseconds; declare text as STRING, "
+                "with TIMESTAMP_FORMAT"
+            ),
+        ),
+        (
+            SqlType(Base.DATE),
+            '"2026-03-02"',
+            "A: '2026-03-02' is not a number of days since 1970-01-01",
+        ),
         (ARRAY, '[1, "x"]', "A: [1]: 'x' is not an integer"),
         (ARRAY, "{}", "A: an object where ARRAY is declared"),
         (MAP, '{"k": []}', "A: k: an array where BIGINT is declared"),

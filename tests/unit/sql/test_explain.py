@@ -53,7 +53,7 @@ Query ctas_t
     event time   the record's timestamp
     filter       none
     key          K STRING = K
-    window       HOPPING size 1 hour, advance 10 minutes, grace 90 seconds, retention 3690 seconds
+    window       HOPPING size 1 hour, advance 10 minutes, grace 90 seconds, retention 3,690 seconds
     partial      __a0 BIGINT = COUNT(*)
     partial      __a1 INTEGER = SUM("V")
   Shuffle by key: pmod(hash(key), P), P = 4

@@ -8,10 +8,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from holdfast.errors import FunctionFailed, InvalidConfig
+from holdfast.errors import FunctionFailed, InvalidConfig, InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
+from holdfast.types.topology import AggregateStep
 from tests.support.packed import packed_table
 from tests.support.rows_view import RowsView
 
@@ -35,7 +36,7 @@ class HowMany:
     def finish(self, s): return s
 """
 SQL = """
-CREATE STREAM s (k STRING, x DOUBLE) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+CREATE STREAM s (k STRING, x {x}) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
 CREATE TABLE t AS SELECT k, {call} AS made FROM s GROUP BY k;
 """
 SCHEMA = pa.schema(
@@ -53,7 +54,7 @@ def _feed(tmp_path: Path, batches: Batches, call: str = "RANGE_OF(x)") -> dict[b
     file = tmp_path / "functions.py"
     file.write_text(FUNCTIONS)
     query = compile_text(
-        SQL.format(call=call), extra_aggregates=load_functions([str(file)])
+        SQL.format(call=call, x="DOUBLE"), extra_aggregates=load_functions([str(file)])
     ).queries[0]
     processor = AggregateProcessor(query)
     store: dict[bytes, bytes | None] = {}
@@ -69,6 +70,25 @@ def _feed(tmp_path: Path, batches: Batches, call: str = "RANGE_OF(x)") -> dict[b
             assert value is not None
             values[key] = orjson.loads(value)["MADE"]
     return values
+
+
+@pytest.mark.parametrize("x", ["INTEGER", "BIGINT", "DECIMAL(10, 2)"])
+def test_a_number_is_widened_to_what_the_aggregate_takes(tmp_path: Path, x: str) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS)
+    functions = load_functions([str(file)])
+    query = compile_text(SQL.format(call="RANGE_OF(x)", x=x), extra_aggregates=functions).queries[0]
+    assert isinstance(query.step, AggregateStep)
+    ((argument,),) = [call.args for call in query.step.aggregates]
+    assert str(argument.type) == "DOUBLE"
+
+
+def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS)
+    functions = load_functions([str(file)])
+    with pytest.raises(InvalidStatement, match=r"RANGE_OF takes \(DOUBLE\), not \(STRING\)"):
+        compile_text(SQL.format(call="RANGE_OF(k)", x="DOUBLE"), extra_aggregates=functions)
 
 
 def test_partials_are_merged_with_the_stored_state(tmp_path: Path) -> None:

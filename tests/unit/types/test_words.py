@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.types.words import human_bytes, human_seconds
+from holdfast.types.words import counted, human_bytes, human_seconds
 
 
 def test_bytes_are_shown_in_units() -> None:
@@ -15,3 +15,8 @@ def test_seconds_are_shown_in_units() -> None:
     assert [human_seconds(s) for s in (0, 0.0001, 0.012, 0.12, 59.94, 90, 5400, 129_600)] == [
         "0.0 s", "<1 ms", "12 ms", "0.1 s", "59.9 s", "1.5 min", "1.5 h", "1.5 d",
     ]  # fmt: skip
+
+
+def test_things_are_counted() -> None:
+    counts = [counted(n, "topic") for n in (0, 1, 2, 2_000)]
+    assert counts == ["0 topics", "1 topic", "2 topics", "2,000 topics"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
+from holdfast.cli.json_values import json_of
 from holdfast.cli.progress import reporter
 from holdfast.cli.servers.ask_server import connected, server_options
 from holdfast.cli.statements.options import (
@@ -22,6 +22,7 @@ from holdfast.cli.statements.options import (
     sql_options,
 )
 from holdfast.cli.statuses import WARNED
+from holdfast.types.words import counted
 
 if TYPE_CHECKING:
     from holdfast.deploy.checks.smoke import SmokeFound
@@ -80,7 +81,7 @@ def command(
     if as_json:
         queries = [query.as_json() for query in found]
         told = {"ok": True, "warnings": warnings, "queries": queries}
-        click.echo(orjson.dumps(told, default=str).decode())
+        click.echo(json_of(told))
     else:
         _show(found, warnings)
     ctx.exit(WARNED if warnings else 0)
@@ -88,11 +89,13 @@ def command(
 
 def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
     for query in found:
-        note = query.note or f"{query.decoded} results read, the last one {query.sample}"
+        results = counted(query.decoded, "result")
+        note = query.note or f"{results} read back, the last one {json_of(query.sample)}"
         served = "; query servers give it back" if query.served else ""
         left = query.left_out.beside(query.warnings)
         left = f"; not in it: {left}" if left else ""
-        click.echo(f"{query.id}: {query.committed} partitions committed; {note}{served}{left}")
+        committed = counted(query.committed, "partition")
+        click.echo(f"{query.id}: {committed} committed; {note}{served}{left}")
     for text in warnings:
         click.echo(f"warning: {text}")
 

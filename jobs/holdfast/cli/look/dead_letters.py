@@ -22,7 +22,7 @@ __all__ = ["command"]
 
 _READY_S = 30.0
 _VALUE_MAX = 60  # characters of a value in the table
-_REASON_MAX = 80
+_REASON_MAX = 160
 
 
 @click.command("dead-letters")

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.json_values import json_of
 from holdfast.cli.look.facts import JobView, TableRows, TableView
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
@@ -44,7 +45,7 @@ def as_json(job: JobView) -> str:
         "notes": job.notes,
         "tables": [_table_json(view) for view in job.tables],
     }
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=str).decode()
+    return json_of(document, orjson.OPT_INDENT_2)
 
 
 def _table_json(view: TableView) -> dict[str, Any]:

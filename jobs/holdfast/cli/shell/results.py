@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 from rich.console import Console
 from rich.measure import Measurement
 
+from holdfast.cli.json_values import json_of
 from holdfast.cli.shell.show import grid
 from holdfast.types.freshness import age_s, heard_ms, silent_s
 
@@ -77,14 +77,14 @@ def _cell(name: str, kind: str, value: Any) -> str:
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if kind == "TIMESTAMP" and isinstance(value, str):
         return f"{value}Z"
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+    return value if isinstance(value, str) else json_of(value)
 
 
 def show_lines(rows: Iterable[Row]) -> None:
     """Show each row as a JSON object."""
     for row in rows:
         told = dict(row) | ({"gone": True} if row.gone else {})
-        click.echo(orjson.dumps(told, default=str))
+        click.echo(json_of(told))
         sys.stdout.flush()
 
 

@@ -16,6 +16,7 @@ from holdfast.cli.statements.options import (
     load_job,
     sql_options,
 )
+from holdfast.types.words import counted
 
 if TYPE_CHECKING:
     from holdfast.deploy.checks.preflight import Preflight
@@ -51,10 +52,12 @@ def as_text(found: Preflight) -> str:
     for query in found.queries:
         what = "stateless"
         if query.stateful:
-            what = f"{query.state_partitions} state partitions, fingerprint {query.fingerprint}, "
+            what = counted(query.state_partitions, "state partition")
+            what += f", fingerprint {query.fingerprint}, "
             what += "new" if query.new else f"goes on from {query.records:,} records"
         lines.append(f"  query {query.id}: {query.source_topic} → {query.sink}; {what}")
     for topic in found.topics:
         state = "exists" if topic.exists else "to be created"
-        lines.append(f"  {topic.role} topic {topic.name}: {topic.partitions} partitions, {state}")
+        partitions = counted(topic.partitions, "partition")
+        lines.append(f"  {topic.role} topic {topic.name}: {partitions}, {state}")
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from holdfast.cli.statements.options import (
     load_job,
     sql_options,
 )
+from holdfast.types.words import counted
 
 __all__ = ["command"]
 
@@ -44,4 +45,5 @@ def command(
         return
     for topic in found:
         state = "exists" if topic.exists else "created"
-        click.echo(f"{topic.role} topic {topic.name}: {topic.partitions} partitions, {state}")
+        partitions = counted(topic.partitions, "partition")
+        click.echo(f"{topic.role} topic {topic.name}: {partitions}, {state}")

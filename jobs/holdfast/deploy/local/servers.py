@@ -21,6 +21,7 @@ from holdfast.errors import HoldfastError
 from holdfast.local.probe import HOST, free_ports
 from holdfast.state.files import read_json, write_json
 from holdfast.types.components import SERVER
+from holdfast.types.words import counted
 
 __all__ = ["COPIES", "LocalServers"]
 
@@ -75,7 +76,7 @@ class LocalServers:
         Raises:
             HoldfastError: not in time, or one of them was refused.
         """
-        tell(f"waiting for {len(self.addresses)} query servers")
+        tell(f"waiting for {counted(len(self.addresses), 'query server')}")
         deadline = time.monotonic() + timeout_s
         while not self.ready():
             records = (server.record for server in self._all())

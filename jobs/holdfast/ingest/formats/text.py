@@ -39,17 +39,23 @@ _NAMED = {
 }
 _BITS = {Base.INTEGER: 31, Base.BIGINT: 63, Base.DATE: 31}
 _DAY_MS = 86_400_000
+_DAYS = "a number of days since 1970-01-01"
+_MILLISECONDS = "a number of milliseconds since midnight"
+_TIMESTAMP = "a number of milliseconds; declare text as STRING, with TIMESTAMP_FORMAT"
 _TIMESTAMP_MS = (1 << 63) // 1000  # Arrow keeps microseconds in 64 bits
 
 
-def parse_integer(text: str) -> int:
+def parse_integer(text: str, wanted: str = "an integer") -> int:
     """Digits with an optional sign, nothing else.
+
+    Args:
+        wanted: what it should be, for the message.
 
     Raises:
         Undecodable: it is something else.
     """
     if not _INTEGER.fullmatch(text):
-        raise Undecodable(f"{_short(text)} is not an integer")
+        raise Undecodable(f"{_short(text)} is not {wanted}")
     return int(text)
 
 
@@ -150,9 +156,9 @@ _PARSERS: dict[Base, Parser] = {
     Base.BOOLEAN: lambda text: text.lower() == "true",
     Base.INTEGER: lambda text: fit_integer(parse_integer(text), Base.INTEGER),
     Base.BIGINT: lambda text: fit_integer(parse_integer(text), Base.BIGINT),
-    Base.DATE: lambda text: fit_integer(parse_integer(text), Base.DATE),
-    Base.TIME: lambda text: fit_time(parse_integer(text)),
-    Base.TIMESTAMP: lambda text: fit_timestamp(parse_integer(text)),
+    Base.DATE: lambda text: fit_integer(parse_integer(text, _DAYS), Base.DATE),
+    Base.TIME: lambda text: fit_time(parse_integer(text, _MILLISECONDS)),
+    Base.TIMESTAMP: lambda text: fit_timestamp(parse_integer(text, _TIMESTAMP)),
     Base.DOUBLE: parse_double,
     Base.STRING: lambda text: text,
     Base.BYTES: parse_base64,

@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
 from holdfast.errors import Refused
-from holdfast.serve.contract import ROWTIME, Reader, Rows, ServedTable
+from holdfast.serve.contract import PRESENT, ROWTIME, Reader, Rows, ServedTable
 from holdfast.serve.http.values import rows_of
 from holdfast.types.schema import BIGINT, Base, Column
 
 __all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns", "typed"]
 
 PAGE_MAX = 200
+_SCANS_MAX = 20  # of stored rows that HAVING hides, or that begin otherwise, once there is a row
 _ANY_LAG = 2**62  # rows may be stale here: the page shows the lag
 _CURSOR = re.compile(r"([0-9]{1,9})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
 _LAST_LETTER = "\U0010ffff"
@@ -42,6 +44,11 @@ class RowsPage:
     rows: list[Sequence[Any]]
     partitions: list[int | None]
     next: str = ""
+
+    def followed_by(self, more: RowsPage) -> RowsPage:
+        """This page, and the rows of another after its own."""
+        rows, partitions = [*self.rows, *more.rows], [*self.partitions, *more.partitions]
+        return RowsPage(self.columns, rows, partitions, more.next)
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -93,11 +100,15 @@ async def page_of(
         return await _one_key(reader, table, search)
     prefix = search[0][:-1] if search else None
     places = _places(table, prefix)
-    while True:
-        found, partitions, cursor = await _scan(reader, table, places, cursor, limit)
-        page = _beginning(_page(table, found, partitions, cursor), prefix or "")
-        if page.rows or not cursor:
-            return page
+    page = RowsPage(shown_columns(table), [], [])
+    for scans in count(1):
+        wanted = limit - len(page.rows)
+        found, partitions, cursor = await _scan(reader, table, places, cursor, wanted)
+        page = page.followed_by(_beginning(_page(table, found, partitions, cursor), prefix or ""))
+        full = len(page.rows) == limit or (page.rows and scans >= _SCANS_MAX)
+        if full or not cursor:
+            break
+    return page
 
 
 def _beginning(page: RowsPage, prefix: str) -> RowsPage:
@@ -129,8 +140,11 @@ async def _one_key(reader: Reader, table: ServedTable, search: Sequence[str]) ->
 
 def _page(table: ServedTable, found: Rows, partitions: Sequence[int | None], rest: str) -> RowsPage:
     columns = shown_columns(table)
-    rows = json_rows(table.decode(found.keys, found.rows), columns)
-    return RowsPage(columns, rows, list(partitions), rest)
+    decoded = table.decode(found.keys, found.rows)
+    there = decoded.column(PRESENT)
+    kept = zip(partitions, there.to_pylist(), strict=True)
+    rows = json_rows(decoded.filter(there), columns)
+    return RowsPage(columns, rows, [partition for partition, is_there in kept if is_there], rest)
 
 
 def _places(table: ServedTable, prefix: str | None) -> list[_Place]:

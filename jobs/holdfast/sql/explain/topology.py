@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.sql.explain.words import columns, count, duration, line, text_of, topic
+from holdfast.sql.explain.words import columns, duration, line, text_of, topic
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import (
     AggregateCall,
@@ -30,6 +30,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
+from holdfast.types.words import counted
 
 __all__ = ["explain"]
 
@@ -51,7 +52,7 @@ def explain(topology: Topology) -> str:
 
 
 def _summary(topology: Topology) -> str:
-    declared = count(len(topology.sources), "declared source")
+    declared = counted(len(topology.sources), "declared source")
     queries = len(topology.queries)
     return f"Topology: {declared}, {queries} {'query' if queries == 1 else 'queries'}"
 

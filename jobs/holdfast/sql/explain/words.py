@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from holdfast.types.expressions import Expression
 from holdfast.types.schema import Column
 from holdfast.types.topology import Format, Sink, Source
+from holdfast.types.words import counted
 
-__all__ = ["columns", "count", "duration", "line", "text_of", "topic"]
+__all__ = ["columns", "duration", "line", "text_of", "topic"]
 
 _LABEL = 13
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
@@ -17,11 +18,6 @@ _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, 
 def line(label: str, text: str) -> str:
     """One labelled line."""
     return f"    {label:<{_LABEL}}{text}"
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def columns(of: Iterable[Column]) -> str:
@@ -33,7 +29,7 @@ def duration(length_ms: int) -> str:
     """A length of time in its largest whole unit."""
     for unit_ms, noun in _UNITS:
         if length_ms and length_ms % unit_ms == 0:
-            return count(length_ms // unit_ms, noun)
+            return counted(length_ms // unit_ms, noun)
     return f"{length_ms} ms"
 
 
@@ -46,9 +42,9 @@ def topic(of: Source | Sink) -> str:
     """A topic with its partitions, formats and windows."""
     parts = [of.topic]
     if of.partitions is not None:
-        parts.append(count(of.partitions, "partition"))
+        parts.append(counted(of.partitions, "partition"))
     if of.replicas is not None:
-        parts.append(count(of.replicas, "replica"))
+        parts.append(counted(of.replicas, "replica"))
     key = of.key_format if of.key_columns else Format.NONE
     parts += [f"key {key}", f"value {of.value_format}"]
     if of.window is not None:

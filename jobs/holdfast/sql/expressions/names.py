@@ -339,6 +339,11 @@ class AggregateScope(Scope):
             at = node.meta.get("start", 0)
             fact = f"{call_name(node)}(NULL) has no type"
             raise self._script.invalid(at, fact, action="use CAST")
+        wanted = function.passed_as([argument.type for argument in args])
+        args = [
+            given if given.type == kind else self._before.coerced(argument, kind)
+            for given, kind, argument in zip(args, wanted, nodes[:columns], strict=True)
+        ]
         return args, tuple(t.constant[0] for t in typed[columns:])
 
 

@@ -86,6 +86,10 @@ class AggregateFunction(ABC):
         """How many of `count` arguments are columns; the arguments after them must be constants."""
         return count
 
+    def passed_as(self, args: Sequence[SqlType]) -> Sequence[SqlType]:
+        """The types to which arguments of these types are cast before the aggregate gets them."""
+        return args
+
     def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
         """Constants that the statement's properties append to a call's own."""
         return ()

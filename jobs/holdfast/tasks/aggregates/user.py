@@ -112,6 +112,13 @@ class _UserCall(Aggregate):
         )
 
 
+# A number fits into these without being asked to, as in ksqlDB.
+_WIDER = {
+    Base.BIGINT: frozenset({Base.INTEGER}),
+    Base.DOUBLE: frozenset({Base.INTEGER, Base.BIGINT, Base.DECIMAL}),
+}
+
+
 class UserFunction(AggregateFunction):
     """A registered class as an entry of the registry."""
 
@@ -124,6 +131,15 @@ class UserFunction(AggregateFunction):
         self._args = args
         self._returns = returns
         self._body = body
+
+    def passed_as(self, args: Sequence[SqlType]) -> Sequence[SqlType]:
+        if len(args) != len(self._args):
+            return args
+        pairs = zip(args, self._args, strict=True)
+        return [
+            wanted if given.base in _WIDER.get(wanted.base, ()) else given
+            for given, wanted in pairs
+        ]
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if tuple(args) != self._args:

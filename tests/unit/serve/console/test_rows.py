@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from holdfast.errors import Refused
 from holdfast.serve.console.rows import RowsPage, page_of, typed
+from holdfast.serve.contract import PRESENT
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.console.world import MemoryTable, World
 
@@ -107,6 +109,34 @@ def test_stretches_that_hold_other_keys_give_none_of_them(world: World, limit: i
         if not cursor:
             break
     assert sorted(seen) == [n for n in NAMES if n.startswith("bob")]
+
+
+class _Having(MemoryTable):
+    """Hides bob's rows, as HAVING does; they are stored all the same."""
+
+    def decode(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> pa.Table:
+        decoded = super().decode(keys, rows)
+        hidden = [str(name).startswith("bob") for name in decoded.column("CUSTOMER").to_pylist()]
+        at = decoded.schema.get_field_index(PRESENT)
+        return decoded.set_column(at, decoded.field(at), pa.array([not each for each in hidden]))
+
+
+@pytest.mark.parametrize("limit", [1, 4, 18, 200])
+def test_rows_that_having_hides_are_on_no_page(world: World, limit: int) -> None:
+    table = world.served["PER_CUSTOMER"]
+    world.served["PER_CUSTOMER"] = _Having(table.name, table.query)
+    seen, cursor = [], ""
+    while True:
+        part = page(world, cursor=cursor, limit=limit)
+        assert len(part.partitions) == len(part.rows) <= limit
+        seen += names(part)
+        cursor = part.next
+        if not cursor:
+            break
+        assert len(part.rows) == limit, "only the last page is short"
+    assert sorted(seen) == sorted(name for name in NAMES if not name.startswith("bob"))
+    assert page(world, search=["bob-3"]).rows == []
+    assert names(page(world, search=["ann-3"])) == ["ann-3"]
 
 
 def test_beginnings_cannot_be_found_where_keys_are_not_in_order(world: World) -> None:
