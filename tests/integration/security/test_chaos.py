@@ -15,7 +15,7 @@ from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.errors import Refused
 from holdfast.local.probe import HOST, free_port
 from holdfast.types.acls import Operation, Part, Resource, bindings, needs_of
-from holdfast.types.components import TOPIC
+from holdfast.types.components import QUERY, TOPIC
 from holdfast.types.ids import consumer_group
 from tests.integration.security.secured_job import SecuredJob
 from tests.support.secured_kafka import SecuredKafka, Way
@@ -39,7 +39,10 @@ _WHO = {
 }
 _ASKED = ("--seed", "1", "--rounds", "3", "--rate", "100",
           "--components", "driver,executor,topic", "--faults", "kill,add-partition")  # fmt: skip
-_ADDED = Injection(0, TOPIC, Fault.ADD_PARTITION, Moment.RANDOM)
+_SCHEDULE = [
+    Injection(0, TOPIC, Fault.ADD_PARTITION, Moment.RANDOM),
+    Injection(1, QUERY, Fault.RESCALE, Moment.RANDOM),
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +86,10 @@ def test_each_acl_that_is_missing_is_named_before_anything_is_broken(
     job: SecuredJob, secured: SecuredKafka
 ) -> None:
     asked = _loaded(job)
-    refuse_unallowed(asked.settings, asked.topology, [_ADDED])
+    refuse_unallowed(asked.settings, asked.topology, _SCHEDULE)
     for left_out in bindings(needs_of(Part.CHAOS), job.names):
         with secured.without("breaker", left_out), pytest.raises(Refused) as refused:
-            refuse_unallowed(asked.settings, asked.topology, [_ADDED])
+            refuse_unallowed(asked.settings, asked.topology, _SCHEDULE)
         name = left_out.name + ("" if left_out.prefixed else ".")
         missing = f"the principal lacks the ACL {left_out.operation} on {left_out.resource.lower()}"
         assert refused.value.cause.startswith(f"{missing} {name}"), left_out

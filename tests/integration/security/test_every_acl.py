@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.chaos.rescales import ControlTopic
 from holdfast.compaction.apply.roll import roll
 from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.config.settings import Settings
@@ -150,6 +151,10 @@ class _World:
         return " ".join(take_survey(client, lambda _: [], SurveyOptions("r", [_APP])).notes)
 
 
+def _rescale(client: _Client) -> None:
+    ControlTopic(OrderBook(Admin(client), client, _APP)).order(_QUERY, 2)
+
+
 def _query() -> Query:
     sql = STATEMENTS.format(topic=_TOPIC, window="")
     return compile_text(sql).queries[0]
@@ -282,6 +287,7 @@ def _judging() -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
         (Part.CHAOS, Of.OWN, _O.DESCRIBE_CONFIGS): compacted(_CHANGELOG),
         (Part.CHAOS, Of.INPUTS, _O.WRITE): partial(_send, _TOPIC),
         (Part.CHAOS, Of.INPUT_STREAMS, _O.ALTER): lambda c: Admin(c).add_partitions(_TOPIC, 2),
+        (Part.CHAOS, Of.CONTROL, _O.WRITE): _rescale,
     }
 
 
