@@ -216,3 +216,16 @@ def test_a_driver_runs_while_its_process_lives_and_is_older_than_its_status() ->
 )
 def test_a_key_without_its_schema_is_guessed(data: bytes | None, key: tuple[object, ...]) -> None:
     assert _guess_key(data) == key
+
+
+def test_a_running_job_is_found_before_one_that_has_stopped_since(tmp_path: Path) -> None:
+    now_ms = int(time.time() * 1000)
+    running = status(updated_ms=now_ms)
+    stopped = status(application_id="late", state=JobState.STOPPED, updated_ms=now_ms + 60_000)
+    for each in (running, stopped):
+        path = tmp_path / "run" / each.application_id / "status.json"
+        path.parent.mkdir(parents=True)
+        each.write(path)
+    found = find_status(tmp_path, None)
+    assert found is not None
+    assert found.application_id == "app"

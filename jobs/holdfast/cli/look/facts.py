@@ -84,11 +84,12 @@ class JobView:
 
 
 def find_status(home: Path, application_id: str | None) -> JobStatus | None:
-    """The status of the job, or without an id of the job that wrote last."""
+    """The status of the job; without an id of the one that wrote last, running ones first."""
     if application_id is not None:
         return JobStatus.read(home / "run" / application_id / "status.json")
     found = [JobStatus.read(path) for path in (home / "run").glob("*/status.json")]
-    return max((s for s in found if s is not None), key=lambda s: s.updated_ms, default=None)
+    known = [status for status in found if status is not None]
+    return max(known, key=lambda s: (is_running(s), s.updated_ms), default=None)
 
 
 def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[TableView]:
