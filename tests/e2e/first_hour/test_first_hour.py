@@ -78,6 +78,21 @@ def test_a_first_hour(shop: Shop, transcript: Transcript) -> None:
     assert not_for_people(transcript.text()) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        "org.apache.kafka.common.errors.TimeoutException: no broker",
+        "\tat org.apache.spark.SparkContext.runJob(SparkContext.scala:2488)",
+        "26/11/28 02:03:17 WARN NativeCodeLoader: Unable to load native-hadoop library",
+        "py4j.protocol.Py4JJavaError: An error occurred",
+        "DeprecationWarning: read_text is deprecated",
+    ],
+)
+def test_lines_that_no_stranger_understands_are_found(line: str) -> None:
+    assert not_for_people(f"all is well\n{line}\nwarning: 5 of 10 input records") == [line]
+
+
 def _send(transcript: Transcript) -> None:
     started = transcript.run("holdfast kafka start")
     (kafka,) = re.findall(r"runs at (\S+)", started)
