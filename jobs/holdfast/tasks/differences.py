@@ -18,10 +18,12 @@ _SHOWN_MAX = 120  # characters of an expression
 
 
 def state_differs(canonical: str, query: Query) -> list[str]:
-    """How the statement that stored rows differs from the query.
+    """How the statement that stored rows differs from the query; never empty.
+
+    Whoever calls this has found a difference: words that do not show it must not hide it.
 
     Args:
-        canonical: of the statement, see `Query.canonical`.
+        canonical: of the statement, see `Query.canonical`; another text than the query's.
     """
     now = json.loads(query.canonical())
     try:
@@ -32,7 +34,8 @@ def state_differs(canonical: str, query: Query) -> list[str]:
         return [f"it was {shortened(canonical, _SHOWN_MAX)}, it is another statement now"]
     found = [*_read_differs(before, now), *_aggregates_differ(before, now)]
     rest = [p for p in {**before, **now} if p not in _TOLD and before.get(p) != now.get(p)]
-    return found + [f"{part} {changed(before.get(part), now.get(part))}" for part in rest]
+    found += [f"{part} {changed(before.get(part), now.get(part))}" for part in rest]
+    return found or [f"it was {canonical}, it is now {query.canonical()}"]
 
 
 _TOLD = ("source", "topic", "filter", "keys", "window", "aggregates")
@@ -138,13 +141,26 @@ def _pair(column: Sequence[str]) -> tuple[str, str]:
 
 def results_differ(
     before: Mapping[str, Any], now: Mapping[str, Any], query: Query, *, same_columns: bool
-) -> Iterator[str]:
+) -> list[str]:
     """How the SELECT list, HAVING and WHERE differ, for a statement that stores the same.
+
+    Empty if they do not, or if only the expressions of columns do that differ themselves.
 
     Args:
         before, now: as `statement_facts` has them.
         same_columns: whether the columns are the same; else their expressions differ anyway.
     """
+    if before == now:
+        return []
+    told = list(_results_told(before, now, query, same_columns=same_columns))
+    if told or not same_columns:
+        return told
+    return [f"the SELECT list, WHERE or HAVING {changed(before, now)}"]
+
+
+def _results_told(
+    before: Mapping[str, Any], now: Mapping[str, Any], query: Query, *, same_columns: bool
+) -> Iterator[str]:
     for part in ("having", "where"):
         if before.get(part) != now.get(part):
             old, new = (_with_aggregates(each.get(part), query) for each in (before, now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -11,7 +12,12 @@ from holdfast.errors import IncompatibleStatement
 from holdfast.sql import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.topics.source_progress import SourceProgress
-from holdfast.tasks.compatibility import check_marker, check_progress, state_fits
+from holdfast.tasks.compatibility import (
+    check_marker,
+    check_progress,
+    rows_differ,
+    state_fits,
+)
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.ids import OffsetRange
 from holdfast.types.statement_facts import statement_facts
@@ -246,6 +252,28 @@ def test_a_difference_is_told_in_words(before: str, after: str, told: str) -> No
     assert told in fact
     assert not set(fact.partition("; the sink changed")[0]) & set('{}"`[]')
     assert len(fact) < 300
+
+
+@pytest.mark.parametrize("written", ["2.0", "2 "])
+def test_a_difference_that_no_words_show_is_refused(written: str) -> None:
+    """JSON has texts that differ and values that do not; the text decides."""
+    here = query("k, TOPK(v, 2) n FROM a GROUP BY k")
+    text = here.canonical()
+    other = text.replace("[2]", f"[{written}]")
+    assert other != text
+    assert json.loads(other) == json.loads(text)
+    with pytest.raises(IncompatibleStatement) as refused:
+        check_marker(replace(marker(here), canonical=other), here, 1, owner=f"app/{here.id}/0")
+    assert f"written by another statement: it was {other}, it is now {text}" in refused.value.fact
+
+
+def test_results_of_another_version_are_refused() -> None:
+    after = query(f"{MOVIES} GROUP BY k")
+    facts = json.loads(statement_facts(after))
+    facts["results"]["distinct"] = True
+    assert rows_differ(json.dumps(facts), after) == [
+        "the SELECT list, WHERE or HAVING changed (distinct was true, is null)"
+    ]
 
 
 def test_another_source_is_told_by_name_and_topic() -> None:
