@@ -102,8 +102,9 @@ class Pull:
             whole = plain_rows(run.plan, Rows(keys_, rows))
             run.answer.rows = list(whole.values())[: run.plan.read.limit]
             return
-        result = await self._off(lambda i: _evaluated(run.plan, keys_, rows, i), run.deadline)
-        result = _limited(result, run.plan)
+        result = await self._off(
+            lambda i: _limited(_evaluated(run.plan, keys_, rows, i), run.plan), run.deadline
+        )
         if len(result) <= _FEW:
             run.answer.rows = list(zip(*map(values_of, result.columns), strict=True))
         else:
@@ -161,16 +162,18 @@ class Pull:
 
     async def _sorted(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
         """The result in its order; with LIMIT no more rows than that are kept at a time."""
-        evaluation, limits = run.plan.evaluation, self._limits
-        found = evaluation.schema.empty_table()
+        plan, limits = run.plan, self._limits
+        found = plan.evaluation.schema.empty_table()
         async for part in parts:
-            more = await self._off(_work(run.plan, part), run.deadline)
-            found = _limited(pa.concat_tables([found, more]), run.plan)
+            more = await self._off(_work(plan, part), run.deadline)
+            found = pa.concat_tables([found, more])
+            if plan.read.limit is not None:
+                found = await self._off(_limiting(found, plan), run.deadline)
             if len(found) > limits.rows_max:
                 raise _too_many_rows(limits.rows_max)
             if found.nbytes > limits.bytes_max:
                 raise _too_many_bytes("sorts", limits.bytes_max)
-        return found
+        return await self._off(_limiting(found, plan), run.deadline)
 
     async def _grouped(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
         """Evaluate once over all rows, after gathering the columns that are needed."""
@@ -184,8 +187,7 @@ class Pull:
                 raise _too_many_bytes("gathers", self._limits.bytes_max)
             found.append(needed)
         rows = pa.concat_tables(found)
-        result = await self._off(lambda i: evaluation.over(rows, i), run.deadline)
-        return _limited(result, run.plan)
+        return await self._off(lambda i: _limited(evaluation.over(rows, i), run.plan), run.deadline)
 
     async def _off(self, work: Callable[[Interrupt], T], deadline: float) -> T:
         """Run the work in a thread; it ends when its caller stops waiting."""
@@ -211,6 +213,10 @@ def _limited(result: pa.Table, plan: Plan) -> pa.Table:
         by = [(str(i), "descending" if down else "ascending") for i, (_, down) in enumerate(order)]
         result = result.take(pc.sort_indices(columns, sort_keys=by))
     return result if limit is None else result.slice(0, limit)
+
+
+def _limiting(result: pa.Table, plan: Plan) -> Callable[[Interrupt], pa.Table]:
+    return lambda _: _limited(result, plan)
 
 
 def _distinct(found: Sequence[Rows]) -> tuple[list[bytes], list[bytes]]:

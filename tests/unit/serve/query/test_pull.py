@@ -256,6 +256,8 @@ def test_a_long_statement_holds_nobody_up(loop: asyncio.Runner, goods: Shop) -> 
          [("cat",), ("bee",), ("ant",)]),
         ("SELECT id FROM goods g ORDER BY id LIMIT 1", [("ant",)]),
         ("SELECT id FROM goods ORDER BY id LIMIT 0", []),
+        ("SELECT id, tag FROM goods WHERE n < 5 ORDER BY tag, id DESC",
+         [("eel", "even"), ("cat", "even"), ("ant", "even"), ("dog", None), ("bee", None)]),
     ],
 )  # fmt: skip
 def test_rows_are_sorted_by_columns_of_the_result(
