@@ -42,17 +42,18 @@ class Last:
     def merge(self, a, b): return b if b is not None else a
     def finish(self, state):
         if state == 13: raise RuntimeError("unlucky")
+        if state == 14: os._exit(1)
         return state
 """
 
 
 @pytest.fixture(scope="module", autouse=True)
-def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     file = tmp_path_factory.mktemp("users") / "my_functions.py"
     file.write_text(FUNCTIONS, encoding="utf-8")
     load_functions([str(file)])  # the planner knows them from here
     declare([str(file)])
-    yield
+    yield file
     declare([])
 
 
@@ -106,6 +107,16 @@ def test_each_group_gets_its_own_value(carriers: int) -> None:
         assert {key[0]: row["V"] for key, row in found.items()} == {
             carrier: 2 * (max(of) - min(of)) for carrier, of in delays.items()
         }
+
+
+@pytest.mark.parametrize("carriers", [1, 6_000])
+def test_a_process_that_dies_is_told_and_replaced(functions: Path, carriers: int) -> None:
+    records = [flight(f"A{n}", ts=14) for n in range(carriers)]
+    select = "SELECT carrier, JUDGED_LAST(ts) AS v FROM flights GROUP BY carrier"
+    with pytest.raises(Untranslatable, match="the process of JUDGED_LAST died"):
+        recomputed(select, ["CARRIER"], ["V"], records)
+    declare([str(functions)])
+    assert _one("SPREAD(delay, seats)", 1.0, 4.0) == 6.0
 
 
 def test_without_its_file_it_is_unknown(tmp_path: Path) -> None:

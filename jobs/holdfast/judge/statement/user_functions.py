@@ -59,14 +59,12 @@ class _Worker:
     def _asked(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
         try:
             self.pipe.send((name, groups))
-        except OSError:
-            self.fail(f"the process of {name} died")
-        if not self.pipe.poll(_ANSWER_S):
-            self.end()
-            self.fail(f"{name} took longer than {_ANSWER_S:.0f} s")
-        try:
-            answer = self.pipe.recv()
-        except EOFError:
+            if self.pipe.poll(_ANSWER_S):
+                answer = self.pipe.recv()
+            else:
+                self.end()
+                answer = f"{name} took longer than {_ANSWER_S:.0f} s"
+        except (EOFError, OSError):  # it ends by itself, or was ended for another thread's call
             answer = f"the process of {name} died"
         if isinstance(answer, str):
             self.fail(answer)
