@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
-__all__ = ["counted", "human_bytes", "human_seconds", "listed", "nearest", "shortened"]
+__all__ = ["counted", "human_bytes", "human_seconds", "iso_time", "listed", "nearest", "shortened"]
 
 _MILLISECONDS_BELOW_S = 0.0995  # one digit after the point would tell too little
 _LEAST_S = 0.0005
@@ -34,6 +35,19 @@ def human_seconds(seconds: float) -> str:
     if 0 < seconds < _MILLISECONDS_BELOW_S:
         return f"{seconds * 1000:.0f} ms" if seconds >= _LEAST_S else "<1 ms"
     return f"{seconds:.1f} s"
+
+
+def iso_time(time_ms: int, timespec: str = "milliseconds") -> str:
+    """Milliseconds since the epoch in ISO 8601, with Z; as they are if their year has not 4 digits.
+
+    Args:
+        timespec: see `datetime.isoformat`.
+    """
+    try:
+        at = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+    return at.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def listed(names: Iterable[str]) -> str:

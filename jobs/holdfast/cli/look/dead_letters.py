@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,12 @@ import orjson
 from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.errors import Refused
 from holdfast.types.ids import dead_letter_topic
-from holdfast.types.words import counted, nearest, shortened
+from holdfast.types.words import counted, iso_time, nearest, shortened
 
 if TYPE_CHECKING:
     from holdfast.ingest.letters import Choice, StoredLetter
 
-__all__ = ["command"]
+__all__ = ["command", "newest"]
 
 _READY_S = 30.0
 _VALUE_MAX = 60  # characters of a value in the table
@@ -73,12 +72,18 @@ def command(
         found = letters.all()
         choice = letters.choose(found)
         written = letters.replay(found, again=again) if replay else None
+    shown = newest(found, limit)
     if as_json:
-        click.echo(orjson.dumps(_document(found[len(found) - limit :], choice, written)).decode())
+        click.echo(orjson.dumps(_document(shown, choice, written)).decode())
     elif written is None:
-        _show(found, choice, limit)
+        _show(shown, choice, len(found))
     else:
         click.echo(_outcome(choice, written, again=again))
+
+
+def newest(letters: Sequence[StoredLetter], limit: int) -> Sequence[StoredLetter]:
+    """The last of the letters, which are in their order; at most `limit`."""
+    return letters[max(0, len(letters) - limit) :]
 
 
 def _without_topic(job: str, topic: str, topics: Sequence[str]) -> Refused:
@@ -123,20 +128,19 @@ def _document(shown: Sequence[StoredLetter], choice: Choice, written: int | None
     return told if written is None else told | {"written": written}
 
 
-def _show(found: Sequence[StoredLetter], choice: Choice, limit: int) -> None:
-    """The newest letters as a table, and how many there are."""
+def _show(shown: Sequence[StoredLetter], choice: Choice, total: int) -> None:
+    """The newest letters as a table, and how many there are in all."""
     from holdfast.cli.look.view import console
     from holdfast.cli.shell.show import grid
 
-    if not found:
+    if not total:
         click.echo("There are no dead letters.")
         return
     done = {letter.origin for letter in choice.done}
     table = grid("when", "reason", "topic", "partition", "offset", "value", "replayed")
-    for letter in found[max(0, len(found) - limit) :]:
-        when = datetime.fromtimestamp(letter.written_ms / 1000, UTC)
+    for letter in shown:
         table.add_row(
-            when.isoformat(sep=" ", timespec="seconds").removesuffix("+00:00"),
+            iso_time(letter.written_ms, "seconds"),
             shortened(letter.reason, _REASON_MAX),
             letter.topic,
             str(letter.partition),
@@ -146,7 +150,7 @@ def _show(found: Sequence[StoredLetter], choice: Choice, limit: int) -> None:
         )
     output = console()
     output.print(table, markup=False, highlight=False)
-    told = f"{counted(len(found), 'dead letter')}{_rest(choice)}"
+    told = f"{counted(total, 'dead letter')}{_rest(choice)}"
     click.echo(f"{told}; to be replayed: {len(choice.due):,}")
 
 

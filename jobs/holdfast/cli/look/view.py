@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from holdfast.cli.json_values import json_of
 from holdfast.cli.look.facts import JobView, TableRows, TableView
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
-from holdfast.types.words import human_bytes, human_seconds
+from holdfast.types.words import human_bytes, human_seconds, iso_time
 
 __all__ = ["as_json", "console", "render", "rows_table"]
 
@@ -172,8 +171,7 @@ def rows_table(title: str, rows: TableRows) -> Table:
 
 def _key_cell(name: str, value: Any) -> str:
     if name == _WINDOW_START and isinstance(value, int):
-        at = dt.datetime.fromtimestamp(value / 1000, dt.UTC)
-        return at.isoformat(timespec="auto").replace("+00:00", "Z")
+        return iso_time(value, "auto")
     return _cell(value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import cached_property
 
 from rich.table import Table
@@ -23,6 +22,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.topology import Topology
+from holdfast.types.words import iso_time
 
 __all__ = ["Broker"]
 
@@ -182,9 +182,7 @@ def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
                 key, value = _text(spec.key), _text(spec.value)
                 window = spec.window
                 key += f" [{window.start}, {window.end})" if window is not None else ""
-        at = datetime.fromtimestamp(record.timestamp / 1000, UTC)
-        when = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return f"rowtime: {when}, key: {key}, value: {value}"
+        return f"rowtime: {iso_time(record.timestamp)}, key: {key}, value: {value}"
 
     return show
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +13,10 @@ from rich.measure import Measurement
 from holdfast.cli.json_values import json_of
 from holdfast.cli.shell.show import grid
 from holdfast.types.freshness import age_s, heard_ms, silent_s
+from holdfast.types.words import counted, iso_time
 
 if TYPE_CHECKING:
-    from holdfast.client import Client, Partition, Result, Row
+    from holdfast.client import Client, Partition, Row
 
 __all__ = ["bounded", "show_lines", "show_table", "told_lag", "told_waiting"]
 
@@ -62,19 +62,15 @@ def show_table(client: Client, sql: str, properties: Mapping[str, str]) -> None:
     console.print(table, crop=False)
     cut = limited and len(result) == ROWS_SHOWN
     more = ": the first ones; a LIMIT of your own shows more" if cut else ""
-    click.echo(f"{_rows(result)}{more}, {told_lag(result.partitions.values())}", err=True)
-
-
-def _rows(result: Result) -> str:
-    return "1 row" if len(result) == 1 else f"{len(result):,} rows"
+    rows = counted(len(result), "row")
+    click.echo(f"{rows}{more}, {told_lag(result.partitions.values())}", err=True)
 
 
 def _cell(name: str, kind: str, value: Any) -> str:
     if value is None:
         return "NULL"
     if name in _TIMES and isinstance(value, int):
-        at = datetime.fromtimestamp(value / 1000, UTC)
-        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return iso_time(value)
     if kind == "TIMESTAMP" and isinstance(value, str):
         return f"{value}Z"
     return value if isinstance(value, str) else json_of(value)
