@@ -6,6 +6,7 @@ import socket
 import struct
 from itertools import islice
 from random import SystemRandom
+from urllib.parse import urlsplit
 
 __all__ = [
     "HOST",
@@ -52,15 +53,19 @@ def taken(port: int) -> bool:
 
 
 def is_known(servers: str) -> bool:
-    """True if this machine knows the address of one of `host:port,…`, whether it answers or not."""
-    hosts = (each.strip().rpartition(":")[0].strip("[]") for each in servers.split(","))
-    return any(map(_has_address, hosts))
+    """True if this machine knows the address of a broker, whether it answers or not.
+
+    Args:
+        servers: as `bootstrap.servers` has them: host, port and protocol of each; host is enough.
+    """
+    return any(_has_address(each.strip().rpartition("://")[2]) for each in servers.split(","))
 
 
-def _has_address(host: str) -> bool:
+def _has_address(server: str) -> bool:
     try:
-        return bool(socket.getaddrinfo(host, None))
-    except (OSError, UnicodeError):
+        host = urlsplit(f"//{server}").hostname
+        return host is not None and bool(socket.getaddrinfo(host, None))
+    except (OSError, ValueError):  # UnicodeError is a ValueError
         return False
 
 

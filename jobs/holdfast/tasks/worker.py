@@ -168,7 +168,7 @@ def _stores(
     except StoreUnavailable as error:
         _LOG.info("Nobody looks for spare stores: %s", error.fact)
         return frozenset()
-    # Other executors have those of the states that there are.
+    # In a database, the stores of states that still count belong to other executors.
     return {key for key in found if place is volume or key[0] not in duties.plans}
 
 

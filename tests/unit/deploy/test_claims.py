@@ -40,6 +40,13 @@ def test_the_same_claim_may_be_written_in_another_way(size: str) -> None:
     claims.refuse_others(_wanted(_claim(size=size, storageClassName="")), "here", _api(CLAIM))
 
 
+def test_sizes_have_all_of_kubernetes_units() -> None:
+    """Kubernetes itself writes them in the largest unit that divides them."""
+    for wanted, written in (("1024Ti", "1Pi"), ("2048Pi", "2Ei"), ("5000G", "5T"), ("1000P", "1E")):
+        kept = _api(_claim(size=written))
+        claims.refuse_others(_wanted(_claim(size=wanted)), "here", kept)
+
+
 def test_a_set_that_is_not_there_may_have_any_claim() -> None:
     claims.refuse_others(_wanted(CLAIM, "movies-driver"), "here", _api(CLAIM))
 

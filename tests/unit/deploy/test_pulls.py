@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from holdfast.deploy.kubernetes import in_pod, target
-from holdfast.deploy.kubernetes.in_pod import not_pulled, pod_troubles
+from holdfast.deploy.kubernetes.in_pod import not_pulled, pod_troubles, pods_of
 from holdfast.deploy.kubernetes.target import KubernetesDeployment
 from holdfast.errors import HoldfastError
 
@@ -56,8 +56,9 @@ def test_a_pod_tells_why_also_if_its_first_container_waits(cluster: _Cluster, in
         _pod("b", {"reason": "PodInitializing"}, init=init),
         _pod("c", {"reason": "CrashLoopBackOff"}, init=init),
     ]
-    assert not_pulled("here", "movies") == {"a": f"pod-a: {BACK_OFF['message']}"}
-    assert pod_troubles("here", "movies") == [
+    pods = pods_of("here", "movies")
+    assert not_pulled(pods) == {"a": f"pod-a: {BACK_OFF['message']}"}
+    assert pod_troubles("here", pods) == [
         f"pod-a waits: ImagePullBackOff {BACK_OFF['message']}",
         "pod-c waits: CrashLoopBackOff",
     ]
@@ -94,9 +95,7 @@ def test_the_deployment_ends_and_says_why(
     assert (tmp_path / "interrupted").exists(), "helm was left to itself"
 
 
-def test_pods_that_were_there_before_may_be_what_is_mended(
-    cluster: _Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.pods = [_pod("old", BACK_OFF)]
+def test_pods_that_were_there_before_may_be_what_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [_pod("old", BACK_OFF)]
     monkeypatch.setattr(target, "_PULL_S", 0.0)
-    target._Pulls("here", "movies").look()
+    target._Pulls(pods).look(pods)

@@ -67,16 +67,19 @@ def rescaled_of(topology: Topology) -> tuple[str, ...]:
 
     EMIT FINAL is left out: fewer state partitions are refused where their times differ.
     """
-    emits = {query.id: getattr(query.step, "emit", None) for query in topology.queries}
-    return tuple(sorted(q.id for q in topology.queries
-                        if q.stateful and emits[q.id] is not Emit.FINAL))  # fmt: skip
+    fitting = (
+        query.id
+        for query in topology.queries
+        if query.stateful and getattr(query.step, "emit", None) is not Emit.FINAL
+    )
+    return tuple(sorted(fitting))
 
 
 class RescaleTarget(WrappedTarget):
     """A target that can rescale the job's queries and kill what does it.
 
     Odd generations have twice the state partitions of even ones.  The executor or the driver dies
-    some time after the copy has begun, so before, in or shortly after the switch.
+    some time after the copy has begun: before the switch, during it or shortly after it.
 
     Args:
         inner: the target where the job runs; handles all other components.
@@ -108,7 +111,7 @@ class RescaleTarget(WrappedTarget):
         return {**self._inner.faults, QUERY: _FAULTS} if self._queries else self._inner.faults
 
     def victims(self, component: str) -> list[Victim]:
-        """The queries that keep state, in their generation; none of which is being rescaled."""
+        """The queries that keep state and are not being rescaled."""
         if component != QUERY:
             return self._inner.victims(component)
         found = {query_id: self._rescales().of(query_id) for query_id in self._queries}
@@ -143,7 +146,7 @@ class RescaleTarget(WrappedTarget):
         return f"{query_id}: from {now} to {wanted} state partitions; {killed}"
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Whether who was hit while the state was copied is gone."""
+        """Whether the process that was killed during the copy is gone."""
         if victim.component != QUERY:
             return self._inner.landed(victim, fault)
         hit = self._hit.get(victim.identity)

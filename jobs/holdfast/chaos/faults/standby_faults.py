@@ -21,10 +21,10 @@ _Place = tuple[str, int]
 
 
 class StandbyTarget(WrappedTarget):
-    """A target where the volume of an owner can be lost that has standbys.
+    """A target where an owner's volume can be lost while there are standbys.
 
-    An executor may lose its volume at any time; here it does when every state partition has a
-    standby that is level, and the fault lands only when one of those has taken over.
+    The volume is lost when every state partition has a standby that is level; the fault lands when
+    one of these standbys has taken over.
     """
 
     def __init__(self, inner: Target) -> None:

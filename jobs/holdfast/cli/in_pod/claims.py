@@ -20,8 +20,9 @@ from holdfast.errors import HoldfastError, Refused, Retriable
 
 __all__ = ["main", "refuse_others"]
 
-_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9,
-          "T": 10**12}  # fmt: skip
+# Of Kubernetes' quantities; it writes 1024Ti as 1Pi.
+_UNITS: dict[str, int] = {f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", 1)}
+_UNITS |= {unit: 1000**power for power, unit in enumerate("kMGTPE", 1)}
 
 
 def main(file: Path) -> int:
@@ -81,7 +82,7 @@ def _described(claim: Mapping[str, Any] | None) -> str:
 
 
 def _bytes(quantity: str) -> int:
-    number = quantity.rstrip("KMGTki")
+    number = quantity.rstrip("KMGTPEki")
     return round(float(number) * _UNITS.get(quantity[len(number) :], 1))
 
 

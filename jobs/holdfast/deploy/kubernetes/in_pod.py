@@ -14,7 +14,7 @@ import os
 import shutil
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ __all__ = [
     "not_pulled",
     "own_namespace",
     "pod_troubles",
+    "pods_of",
 ]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -120,16 +121,23 @@ def driver_status(namespace: str, name: str) -> dict[str, Any] | None:
     return _json(ask(service))
 
 
-def pod_troubles(namespace: str, name: str) -> list[str]:
-    """Why pods of the release do not run, one line each; empty when they do, or without rights."""
-    return [trouble for pod in _pods(namespace, name) for trouble in _troubles(namespace, pod)]
+def pods_of(namespace: str, name: str) -> list[dict[str, Any]]:
+    """The release's pods, as in the API's JSON; none without rights."""
+    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={_selector(name)}"
+    items: list[dict[str, Any]] = (_json(ask(path)) or {}).get("items", [])
+    return items
 
 
-def not_pulled(namespace: str, name: str) -> dict[str, str]:
-    """Name and reason of each pod of the release whose image cannot be pulled, by its uid."""
+def pod_troubles(namespace: str, pods: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why pods do not run, one line each; empty when they do."""
+    return [trouble for pod in pods for trouble in _troubles(namespace, pod)]
+
+
+def not_pulled(pods: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Name and reason of each pod whose image cannot be pulled, by its uid."""
     return {
         pod["metadata"]["uid"]: f"{pod['metadata']['name']}: {waiting.get('message', '')}".strip()
-        for pod in _pods(namespace, name)
+        for pod in pods
         for container in _containers(pod)
         if (waiting := _waiting(container)).get("reason") in _NOT_PULLED
     }
@@ -165,13 +173,7 @@ def _selector(name: str) -> str:
     return quote(f"app.kubernetes.io/name=holdfast,app.kubernetes.io/instance={name}")
 
 
-def _pods(namespace: str, name: str) -> list[dict[str, Any]]:
-    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={_selector(name)}"
-    items: list[dict[str, Any]] = (_json(ask(path)) or {}).get("items", [])
-    return items
-
-
-def _troubles(namespace: str, pod: dict[str, Any]) -> Iterator[str]:
+def _troubles(namespace: str, pod: Mapping[str, Any]) -> Iterator[str]:
     name, status = pod["metadata"]["name"], pod.get("status", {})
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -187,13 +189,13 @@ def _troubles(namespace: str, pod: dict[str, Any]) -> Iterator[str]:
             yield f"{name} ended with status {ended['exitCode']}: {_last_words(namespace, name)}"
 
 
-def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """The states of a pod's containers, those that come first included."""
+def _containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The states of a pod's containers, init containers included."""
     status = pod.get("status", {})
     return [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
 
 
-def _waiting(container: dict[str, Any]) -> dict[str, str]:
+def _waiting(container: Mapping[str, Any]) -> dict[str, str]:
     waiting: dict[str, str] = container.get("state", {}).get("waiting", {})
     return waiting
 

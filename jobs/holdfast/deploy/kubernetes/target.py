@@ -19,6 +19,7 @@ from holdfast.deploy.kubernetes.in_pod import (
     in_a_pod,
     not_pulled,
     pod_troubles,
+    pods_of,
 )
 from holdfast.errors import HoldfastError, Refused
 
@@ -76,7 +77,7 @@ class KubernetesDeployment:
         return self._why_not(found, str(last["status"]), str(last.get("description", "")))
 
     def _why_not(self, found: Deployment, helm_says: str, description: str) -> Deployment:
-        troubles = pod_troubles(self._namespace, self._name)
+        troubles = pod_troubles(self._namespace, pods_of(self._namespace, self._name))
         if helm_says in _ENDED:
             reasons = [f"helm: {helm_says}: {description}", *troubles]
             return replace(found, state=DeploymentState.STOPPED, reason="; ".join(reasons))
@@ -139,12 +140,13 @@ class KubernetesDeployment:
     def _change(self, arguments: list[str], timeout_s: float, tell: _Tell) -> None:
         """Runs helm and watches the pods, since helm deletes the evidence after a failure."""
         troubles: list[str] = []
-        pulls = _Pulls(self._namespace, self._name)
+        pulls = _Pulls(pods_of(self._namespace, self._name))
 
         def look() -> None:
             nonlocal troubles
-            pulls.look()
-            troubles = pod_troubles(self._namespace, self._name) or troubles
+            pods = pods_of(self._namespace, self._name)
+            pulls.look(pods)
+            troubles = pod_troubles(self._namespace, pods) or troubles
             told = driver_facts(self._driver())
             tell(f"{self._name}: {'; '.join(troubles) or told['reason'] or 'ready'}")
 
@@ -181,22 +183,23 @@ class _NotPulled(HoldfastError):
 
 
 class _Pulls:
-    """Notices images that cannot be pulled by pods that a change has made."""
+    """Notices images that cannot be pulled by pods that a change has made.
 
-    def __init__(self, namespace: str, name: str) -> None:
-        """Pods that cannot pull theirs already do not count: the change may mend them."""
-        self._namespace, self._name = namespace, name
-        self._before = frozenset(not_pulled(namespace, name))
+    Args:
+        before: the pods before the change; it may mend those that cannot pull their image.
+    """
+
+    def __init__(self, before: Sequence[Mapping[str, Any]]) -> None:
+        self._before = frozenset(not_pulled(before))
         self._since: dict[str, float] = {}
 
-    def look(self) -> None:
+    def look(self, pods: Sequence[Mapping[str, Any]]) -> None:
         """Looks at the pods.
 
         Raises:
             _NotPulled: one could not pull its image for some time.
         """
-        now = time.monotonic()
-        found = not_pulled(self._namespace, self._name)
+        now, found = time.monotonic(), not_pulled(pods)
         for uid in found.keys() - self._before:
             if now - self._since.setdefault(uid, now) >= _PULL_S:
                 raise _NotPulled(
