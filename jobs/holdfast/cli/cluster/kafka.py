@@ -15,6 +15,7 @@ from holdfast.errors import Refused
 from holdfast.local.broker import DEFAULT_PORT, LocalKafka
 from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus
+from holdfast.types.words import counted
 
 __all__ = ["command"]
 
@@ -106,10 +107,10 @@ def topic(home: Path, name: str, partitions: int) -> None:
     admin = Admin({"bootstrap.servers": running.bootstrap_servers})
     made = admin.create_topic(name, partitions)
     if made is not None:
-        click.echo(f"Topic {name} was made, with {made.partitions} partitions.")
+        click.echo(f"Topic {name} was made, with {counted(made.partitions, 'partition')}.")
         return
     there = admin.describe(name)
-    count = f" and has {there.partitions} partitions" if there is not None else ""
+    count = f" and has {counted(there.partitions, 'partition')}" if there is not None else ""
     click.echo(f"Topic {name} is there already{count}.")
 
 
