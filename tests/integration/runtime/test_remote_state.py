@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,13 +98,6 @@ def _keys(redis: RedisServer) -> list[bytes]:
     return found
 
 
-def _kill_an_executor(status: JobStatus) -> None:
-    victim = status.executors[0]
-    for pid in (victim.jvm_pid, victim.worker_pid):
-        with suppress(ProcessLookupError):  # a worker ends with its JVM
-            os.kill(pid, signal.SIGKILL)
-
-
 def test_tables_are_exact_whatever_happens_to_the_store(
     job: TotalsJob, redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,7 +122,7 @@ def test_tables_are_exact_whatever_happens_to_the_store(
     after = story.round("the way on after a flush", lambda: redis.ask("FLUSHALL"))
     assert sum(p.restore_records for p in partitions_of(after)) > 4 * 100, "from the changelogs"
 
-    story.round("the way on without an executor", lambda: _kill_an_executor(after))
+    story.round("the way on without an executor", lambda: job.kill_executor(after.executors[0]))
     story.rescale(redis, 6)
     story.round("records in the next generation")
     caplog.clear()
