@@ -55,6 +55,7 @@ class Program:
         size_mb: the size of all jars.
         check: raises `Refused` unless the folder's jars are the ones that were pinned.
         transitive: download what the coordinates depend on, too.
+        types: the kinds of files to keep; some jars need libraries (`so`) beside them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Program:
     size_mb: int
     check: Callable[[Path], None]
     transitive: bool = True
+    types: tuple[str, ...] = ("jar", "bundle")
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -157,7 +159,7 @@ def _ivy_xml(program: Program) -> str:
 def _run_ivy(java: list[str], program: Program, work: Path, report: Callable[[str], None]) -> None:
     command = [*java, "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
-    command += ["-cache", str(work / "ivy"), "-types", "jar", "bundle"]
+    command += ["-cache", str(work / "ivy"), "-types", *program.types]
     command += ["-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
     said: list[str] = []
     count = 0
