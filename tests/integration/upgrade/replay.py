@@ -22,12 +22,12 @@ from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.aggregates.registry import bind
+from holdfast.tasks.expiry import expiring
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
-from holdfast.tasks.state_task import expiring
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.times import FOREVER
@@ -219,7 +219,9 @@ def plain_rows(query: Query) -> Callable[[bytes | None], Any]:
         time, _, columns = codec.decode([row])
         values = [_rounded(column[0].as_py()) for column in columns]
         return time.tolist(), [
-            sorted(value or [], key=repr) if call == "COUNT_DISTINCT" else value
+            sorted(value, key=repr)
+            if call == "COUNT_DISTINCT" and isinstance(value, list)
+            else value
             for call, value in zip(calls, values, strict=True)
         ]
 
