@@ -43,8 +43,7 @@ def is_element(key: bytes) -> bool:
     """Whether it is the key of an element row."""
     if key[:1] != ELEMENT_PREFIX or len(key) < _HEAD:
         return False
-    (length,) = _LENGTH.unpack_from(key, len(ELEMENT_PREFIX))
-    return len(key) >= _HEAD + length + NUMBER_BYTES
+    return len(key) >= _HEAD + _length(key) + NUMBER_BYTES
 
 
 def is_row(key: bytes | None) -> bool:
@@ -56,5 +55,9 @@ def state_key_of(key: bytes) -> bytes:
     """The state key of the row that a record is, or belongs to; `is_row` holds for its key."""
     if key[:1] == DATA_PREFIX:
         return key[len(DATA_PREFIX) :]
-    (length,) = _LENGTH.unpack_from(key, len(ELEMENT_PREFIX))
-    return key[_HEAD : _HEAD + length]
+    return key[_HEAD : _HEAD + _length(key)]
+
+
+def _length(key: bytes) -> int:
+    length: int = _LENGTH.unpack_from(key, len(ELEMENT_PREFIX))[0]
+    return length
