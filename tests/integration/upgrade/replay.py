@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.elements import is_element
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.aggregates.registry import bind
@@ -52,7 +53,7 @@ class Transaction:
 
 
 def transactions(records: Sequence[Record]) -> Iterator[Transaction]:
-    """The transactions of a changelog partition; each ends with a marker."""
+    """The transactions of a changelog partition, without element rows; each ends with a marker."""
     rows: dict[bytes, bytes | None] = {}
     for record in records:
         assert record.key is not None
@@ -60,7 +61,7 @@ def transactions(records: Sequence[Record]) -> Iterator[Transaction]:
             assert record.value is not None
             yield Transaction(rows, CommitMarker.from_bytes(record.value))
             rows = {}
-        else:
+        elif not is_element(record.key):
             assert record.key.startswith(DATA_PREFIX)
             rows[record.key.removeprefix(DATA_PREFIX)] = record.value
     assert rows == {}, "the last transaction has no marker"
