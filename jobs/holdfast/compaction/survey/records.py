@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.compaction.survey.sampling import Counts, OffsetSpan
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
-from holdfast.state.elements import is_row, state_key_of
+from holdfast.state.elements import is_element, is_row, state_key_of
 from holdfast.state.times import window_start_ms
 from holdfast.transport.reader import Chunk, PartitionReader
 
@@ -154,7 +154,7 @@ def _foreign(key: bytes | None) -> bool:
 
 
 def _counted(span: OffsetSpan, chunks: list[Chunk], expiry: Expiry) -> Counts:
-    records = tombstones = expired = markers = size = marker_size = 0
+    records = tombstones = expired = markers = size = marker_size = elements = 0
     holes, last = False, span.start - 1
     for chunk in chunks:
         records += len(chunk)
@@ -168,8 +168,10 @@ def _counted(span: OffsetSpan, chunks: list[Chunk], expiry: Expiry) -> Counts:
                 tombstones += 1
             elif key is not None and is_row(key) and expiry.holds(key):
                 expired += 1
+            elif key is not None and is_element(key):
+                elements += 1
     holes = holes or span.end - last > _STEP_MAX
-    return Counts(span, records, tombstones, expired, markers, size, marker_size, holes)
+    return Counts(span, records, tombstones, expired, markers, size, marker_size, holes, elements)
 
 
 def _added(one: Counts, two: Counts) -> Counts:
@@ -182,4 +184,5 @@ def _added(one: Counts, two: Counts) -> Counts:
         one.bytes + two.bytes,
         one.marker_bytes + two.marker_bytes,
         one.holes or two.holes,
+        one.elements + two.elements,
     )

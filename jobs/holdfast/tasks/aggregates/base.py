@@ -90,7 +90,7 @@ class ByElement(Aggregate):
 
     @abstractmethod
     def of_lists(self, lists: pa.Array) -> tuple[pa.Array, ...]:
-        """The state for the lists of distinct values that the other form has kept."""
+        """The state for the lists that the other form has kept, whatever it took for equal."""
 
 
 class AggregateFunction(ABC):

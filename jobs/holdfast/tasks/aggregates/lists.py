@@ -198,7 +198,8 @@ class _CountOfNew(ByElement):
         return state[0].fill_null(0)
 
     def of_lists(self, lists: pa.Array) -> tuple[pa.Array, ...]:
-        return (pc.list_value_length(lists).cast(pa.int64()),)
+        counts = [None if v is None else len(_distinct(v)) for v in lists.to_pylist()]
+        return (pa.array(counts, pa.int64()),)
 
 
 class CountDistinct(AggregateFunction):

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -23,7 +24,9 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks import expiry
 from holdfast.tasks.aggregates.lists import hashable
 from holdfast.tasks.pack.canonical import canonical_bytes
+from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.aggregates.elements import keeps_elements
+from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.homes import homes
 from holdfast.tasks.processors.kinds import processor_of
@@ -248,3 +251,38 @@ def test_values_are_equal_where_javas_are(kind: SqlType, values: list[Any]) -> N
         for b, two in zip(twice, found, strict=True):
             assert (one == two) == (hashable(a) == hashable(b)), (a, b)
     assert max(map(len, found)) <= 97
+
+
+# -- rows of the version before --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("emit", ["batch", "record"])
+def test_rows_with_their_values_inside_are_read_and_moved_when_touched(emit: str) -> None:
+    table = _Table(_query(emit=emit))
+    numbers, texts = pa.list_(pa.int64()), pa.list_(pa.string())
+    inside = [[1, 1, 2], None, [5]]  # an earlier rule may have kept a value twice
+    former = RowCodec([pa.int64(), texts, numbers]).encode(  # in the planner's order
+        np.zeros(3, np.int64),
+        [pa.array([9, 9, 9]), pa.array([["1", "2"], None, []], texts), pa.array(inside, numbers)],
+    )
+    keys = [b"a", b"b", b"c"]
+    table.store.apply(keys, list(former), created=keys, removed=0, position=_AT, marker=None)
+    table.log += zip(map(data_key, keys), former, strict=True)
+    assert [_counts(table, key) for key in keys] == [(9, 2, 2), (9, 0, 0), (9, 0, 1)]
+
+    changes = table.feed([("a", 2, 0), ("a", 3, 0), ("b", 1, 0), ("d", 1, 0)])
+    assert list(changes.created) == [b"d"]
+    assert len(changes.elements) == 2 * (3 + 1 + 1)
+    table.restore()
+    assert table.feed([("a", 1, 1), ("a", 3, 1), ("b", 1, 1)]).elements == {}
+    rows = [_counts(table, key) for key in (b"a", b"b", b"c", b"d")]
+    assert rows == [(13, 3, 3), (11, 1, 1), (9, 0, 1), (1, 1, 1)]
+    assert table.store.get_many([b"c"]) == [former[2]]
+
+
+def _counts(table: _Table, key: bytes) -> tuple[int, ...]:
+    step = _query().step
+    assert isinstance(step, AggregateStep)
+    state = StateColumns(step)
+    _, _, columns = state.codec.decode(table.store.get_many([key]))
+    return tuple(column[0].as_py() for column in state.finish(columns).values())

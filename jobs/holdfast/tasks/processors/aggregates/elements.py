@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.elements import ELEMENT_PREFIX, NUMBER_BYTES
-from holdfast.state.table_store import NO_ELEMENTS, Elements
+from holdfast.state.table_store import Elements
 from holdfast.tasks.aggregates.base import Aggregate, ByElement
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.evaluate.keys import measured_all
@@ -57,6 +57,11 @@ class ElementCodec(RowCodec):
         widths = [len(call.state) for call in former]
         self._places = np.cumsum([0, *widths]).tolist()
 
+    @property
+    def numbers(self) -> list[int]:
+        """The aggregates whose values are element rows."""
+        return [n for n, call in enumerate(self._calls) if isinstance(call, ByElement)]
+
     def decode(
         self, rows: Sequence[bytes | None]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], list[pa.Array]]:
@@ -80,8 +85,7 @@ class ElementCodec(RowCodec):
         if former is None:
             return {}
         _, _, columns = self._former.decode(former)
-        found = enumerate(self._calls)
-        return {n: columns[self._places[n]] for n, call in found if isinstance(call, ByElement)}
+        return {n: columns[self._places[n]] for n in self.numbers}
 
     def _as_now(self, former: Sequence[pa.Array]) -> list[pa.Array]:
         columns: list[pa.Array] = []
@@ -100,10 +104,8 @@ def _former_of(rows: Sequence[bytes | None]) -> list[bytes | None] | None:
 class ElementSets:
     """Finds out which of a batch's values are new; holds no data between calls."""
 
-    def __init__(self, step: AggregateStep, codec: RowCodec) -> None:
-        self._codec = codec if isinstance(codec, ElementCodec) else None
-        calls = enumerate(calls_of(step))
-        self._numbers = [n for n, call in calls if isinstance(call, ByElement)]
+    def __init__(self, codec: ElementCodec) -> None:
+        self._codec = codec
 
     def resolved(
         self,
@@ -120,12 +122,10 @@ class ElementSets:
             of: the place of each payload row's state key in `keys`.
             keys: state keys (BINARY), each once; `rows` are their rows before the batch.
         """
-        if self._codec is None:
-            return payload, NO_ELEMENTS
         inside = self._codec.lists(rows)
         there = np.fromiter((row is not None for row in rows), np.bool_, len(rows))
         written: dict[bytes, bytes | None] = {}
-        for number in self._numbers:
+        for number in self._codec.numbers:
             former = _named(inside[number], None, keys, number)[0] if inside else []
             moved = dict.fromkeys(former, _ELEMENT)
             name = f"p{number}_0"

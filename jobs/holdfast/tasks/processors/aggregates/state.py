@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.changelog import StateKeys
-from holdfast.state.table_store import Elements
+from holdfast.state.table_store import NO_ELEMENTS, Elements
 from holdfast.tasks.aggregates.base import Aggregate, Partial
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.evaluate.keys import windowed_array
@@ -191,8 +191,10 @@ class StateColumns:
         self._undo = [bind(call) for call in step.undo]
         self._names = [call.name for call in step.aggregates]
         self._types = [t for call in self._calls for t in call.state]
-        self.codec = ElementCodec(step) if keeps_elements(step) else RowCodec(self._types)
-        self._sets = ElementSets(step, self.codec)
+        self.codec, self._sets = RowCodec(self._types), None
+        if keeps_elements(step):
+            self.codec = codec = ElementCodec(step)
+            self._sets = ElementSets(codec)
 
     def empty(self, count: int) -> Columns:
         """Rows of initial state."""
@@ -207,6 +209,8 @@ class StateColumns:
         store: StoreView,
     ) -> tuple[pa.Table, Elements]:
         """See `ElementSets`: what to call before `merge`."""
+        if self._sets is None:
+            return payload, NO_ELEMENTS
         return self._sets.resolved(payload, of, as_array(keys, pa.binary()), rows, store)
 
     def merge(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
