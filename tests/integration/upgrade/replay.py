@@ -219,14 +219,18 @@ def plain_rows(query: Query) -> Callable[[bytes | None], Any]:
             return None
         time, _, columns = codec.decode([row])
         values = [_rounded(column[0].as_py()) for column in columns]
-        return time.tolist(), [
-            sorted(value, key=repr)
-            if call == "COUNT_DISTINCT" and isinstance(value, list)
-            else value
-            for call, value in zip(calls, values, strict=True)
-        ]
+        pairs = zip(calls, values, strict=True)
+        return time.tolist(), [_as_known(call, value) for call, value in pairs]
 
     return plain
+
+
+def _as_known(call: str, value: Any) -> Any:
+    """The state of an aggregate, without what this version forgets."""
+    if call == "ATTR" and value and len(value) > 1:
+        return "several"
+    by_order = call != "COUNT_DISTINCT" or not isinstance(value, list)
+    return value if by_order else sorted(value, key=repr)
 
 
 def _rounded(value: Any) -> Any:

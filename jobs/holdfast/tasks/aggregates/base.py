@@ -73,6 +73,10 @@ class Aggregate(ABC):
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         """The result column, of the call's SQL type."""
 
+    def without_undo(self) -> Aggregate:
+        """The same aggregate for steps that never `undo`; its state may tell less."""
+        return self
+
     def by_element(self) -> ByElement | None:
         """The same aggregate with its values in rows of their own; None: it has no such form.
 

@@ -43,6 +43,8 @@ def keeps_elements(step: AggregateStep) -> bool:
 def calls_of(step: AggregateStep) -> list[Aggregate]:
     """The step's aggregates, in the form in which it keeps their state."""
     calls = [bind(call) for call in step.aggregates]
+    if not step.undo:
+        calls = [call.without_undo() for call in calls]
     return [call.by_element() or call for call in calls] if keeps_elements(step) else calls
 
 
