@@ -160,6 +160,10 @@ class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call.arg_types[0], ignore_nulls=True)
 
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return (Partial(self._type, Folding.DISTINCT, self._elements),)
+
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
 
@@ -170,11 +174,11 @@ class _CountDistinctCall(ListAggregate):
 class CountDistinct(AggregateFunction):
     """The exact number of distinct values that are not null.
 
-    ksqlDB estimates it (HyperLogLog); exactness costs a list of the distinct values per key.
+    ksqlDB estimates it (HyperLogLog); exactness costs a list of the distinct values per key.  Their
+    order is not part of the result, so a key's values are made distinct before the shuffle.
     """
 
     name = "COUNT_DISTINCT"
-    listed = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1 or literals:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks
+from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks, ranks_of
 
 __all__ = ["Folding", "Groups", "first_rows", "fold", "grouped"]
 
@@ -20,6 +20,8 @@ class Folding(StrEnum):
     """How to merge partials.
 
     The partial of LIST is a list, and lists are put one after the other in order of arrival.
+    That of DISTINCT is a list without nulls, of which each value is kept once; values that are
+    arrays, maps or structs may stay more than once.
     That of MOMENTS is a struct `n`, `total`, `mean` and `squares`: how many values, their sum,
     their mean, and the sum of their squared distances from it.  It is never null.
     """
@@ -28,6 +30,7 @@ class Folding(StrEnum):
     MIN = "MIN"
     MAX = "MAX"
     LIST = "LIST"
+    DISTINCT = "DISTINCT"
     MOMENTS = "MOMENTS"
 
 
@@ -77,6 +80,8 @@ def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
         return partials
     if folding is Folding.LIST:
         return _lists(partials, groups)
+    if folding is Folding.DISTINCT:
+        return _distinct(_lists(partials, groups))
     if folding is Folding.MOMENTS:
         return _moments(partials, groups)
     if pa.types.is_integer(partials.type) or is_double(partials.type):
@@ -141,6 +146,19 @@ def _lists(partials: pa.Array, groups: Groups) -> pa.Array:
     starts = np.searchsorted(codes, np.arange(groups.count + 1))
     offsets = pa.array(ends[starts], pa.int32())
     return pa.ListArray.from_arrays(offsets, partials.flatten(), type=partials.type)
+
+
+def _distinct(lists: pa.ListArray) -> pa.ListArray:
+    """Each list with the first of equal values; doubles are equal by `Double.equals`."""
+    values = lists.flatten()
+    if pa.types.is_nested(values.type):
+        return lists
+    owners = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
+    compared = ranks_of(values) if is_double(values.type) else values
+    kept = first_rows(grouped(pa.array(owners), compared))
+    ends = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(np.bincount(owners[kept], minlength=len(lists)), out=ends[1:])
+    return pa.ListArray.from_arrays(pa.array(ends), values.take(pa.array(kept)), type=lists.type)
 
 
 def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
