@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.pack.folds import Folding
+from holdfast.tasks.pack.folds import Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -34,7 +34,7 @@ class Partial:
     """
 
     type: pa.DataType
-    folding: Folding
+    folding: Folding | Fold
     of: Callable[[Sequence[pa.Array], int], pa.Array]
 
 

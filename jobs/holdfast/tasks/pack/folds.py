@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks, ranks_of
 
-__all__ = ["Folding", "Groups", "first_rows", "fold", "grouped"]
+__all__ = ["Fold", "Folding", "Groups", "first_rows", "fold", "grouped"]
 
 
 class Folding(StrEnum):
@@ -47,6 +48,10 @@ class Groups:
         return self.count == len(self.codes)
 
 
+Fold: TypeAlias = "Callable[[pa.Array, Groups], pa.Array]"
+"""A fold of an aggregate's own: one partial per group, of the same type, without nulls."""
+
+
 def grouped(*columns: pa.Array) -> Groups:
     """Groups rows with the same values in all columns; null is a value."""
     codes = count = None
@@ -70,7 +75,7 @@ def first_rows(groups: Groups) -> npt.NDArray[np.int64]:
     return rows
 
 
-def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
+def fold(folding: Folding | Fold, partials: pa.Array, groups: Groups) -> pa.Array:
     """One partial per group, of the same type; `partials` are in order of arrival.
 
     It is null if all of the group's partials are, but a list is empty then.  Whole numbers wrap;
@@ -78,12 +83,10 @@ def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
     """
     if groups.single:
         return partials
-    if folding is Folding.LIST:
-        return _lists(partials, groups)
-    if folding is Folding.DISTINCT:
-        return _distinct(_lists(partials, groups))
-    if folding is Folding.MOMENTS:
-        return _moments(partials, groups)
+    own = _OWN.get(folding) if isinstance(folding, Folding) else folding
+    if own is not None:
+        return own(partials, groups)
+    assert isinstance(folding, Folding)
     if pa.types.is_integer(partials.type) or is_double(partials.type):
         return _numbers(folding, partials, groups)
     return _others(folding, partials, groups)
@@ -148,8 +151,9 @@ def _lists(partials: pa.Array, groups: Groups) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, partials.flatten(), type=partials.type)
 
 
-def _distinct(lists: pa.ListArray) -> pa.ListArray:
-    """Each list with the first of equal values; doubles are equal by `Double.equals`."""
+def _distinct(partials: pa.Array, groups: Groups) -> pa.Array:
+    """Lists with the first of equal values; doubles are equal by `Double.equals`."""
+    lists = _lists(partials, groups)
     values = lists.flatten()
     if pa.types.is_nested(values.type):
         return lists
@@ -182,3 +186,10 @@ def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
             np.bincount(codes, weights=apart, minlength=count),
         ]
     return pa.StructArray.from_arrays(list(map(pa.array, columns)), fields=list(partials.type))
+
+
+_OWN: dict[Folding, Fold] = {
+    Folding.LIST: _lists,
+    Folding.DISTINCT: _distinct,
+    Folding.MOMENTS: _moments,
+}
