@@ -79,7 +79,8 @@ class AggregateFunction(ABC):
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
-    listed = False  # whether a partial is a LIST; it is asked where Arrow is not loaded
+    # Whether a partial is a LIST, a FIRST or a LAST; it is asked where Arrow is not loaded.
+    listed = False
     plain = False  # whether ksqlDB's state for it has no array, map or struct: fits DELIMITED
 
     def columns(self, count: int) -> int:

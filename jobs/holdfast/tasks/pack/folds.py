@@ -21,6 +21,7 @@ class Folding(StrEnum):
     """How to merge partials.
 
     The partial of LIST is a list, and lists are put one after the other in order of arrival.
+    So are those of FIRST and LAST, of which only the first or last value counts.
     That of DISTINCT is a list without nulls, of which each value is kept once; values that are
     arrays, maps or structs may stay more than once.
     That of MOMENTS is a struct `n`, `total`, `mean` and `squares`: how many values, their sum,
@@ -31,6 +32,8 @@ class Folding(StrEnum):
     MIN = "MIN"
     MAX = "MAX"
     LIST = "LIST"
+    FIRST = "FIRST"
+    LAST = "LAST"
     DISTINCT = "DISTINCT"
     MOMENTS = "MOMENTS"
 
@@ -190,6 +193,8 @@ def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
 
 _OWN: dict[Folding, Fold] = {
     Folding.LIST: _lists,
+    Folding.FIRST: _lists,
+    Folding.LAST: _lists,
     Folding.DISTINCT: _distinct,
     Folding.MOMENTS: _moments,
 }
