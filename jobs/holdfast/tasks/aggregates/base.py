@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.pack.folds import Folding
+from holdfast.tasks.pack.folds import Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -34,7 +34,7 @@ class Partial:
     """
 
     type: pa.DataType
-    folding: Folding
+    folding: Folding | Fold
     of: Callable[[Sequence[pa.Array], int], pa.Array]
 
 
@@ -102,7 +102,8 @@ class AggregateFunction(ABC):
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
-    listed = False  # whether a partial is a LIST; it is asked where Arrow is not loaded
+    # Whether a partial is a LIST, a FIRST or a LAST; it is asked where Arrow is not loaded.
+    listed = False
     by_element = False  # whether calls have a form that keeps values in rows of their own
     plain = False  # whether ksqlDB's state for it has no array, map or struct: fits DELIMITED
 

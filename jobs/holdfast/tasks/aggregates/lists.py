@@ -162,6 +162,10 @@ class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call.arg_types[0], ignore_nulls=True)
 
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return (Partial(self._type, Folding.DISTINCT, self._elements),)
+
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
 
@@ -205,11 +209,11 @@ class _CountOfNew(ByElement):
 class CountDistinct(AggregateFunction):
     """The exact number of distinct values that are not null.
 
-    ksqlDB estimates it (HyperLogLog); exactness costs a row per distinct value (ADR 53).
+    ksqlDB estimates it (HyperLogLog); exactness costs a row per distinct value (ADR 53).  The
+    order of values is not part of the result, so they are made distinct before the shuffle.
     """
 
     name = "COUNT_DISTINCT"
-    listed = True
     by_element = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:

@@ -16,7 +16,7 @@ from holdfast.state.table_store import NO_ELEMENTS, Elements
 from holdfast.tasks.aggregates.base import Aggregate, Partial
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.evaluate.keys import windowed_array
-from holdfast.tasks.pack.folds import Folding, Groups, fold
+from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.aggregates.elements import (
     ElementCodec,
@@ -80,7 +80,7 @@ class PartialColumn:
 
     name: str
     type: pa.DataType
-    folding: Folding
+    folding: Folding | Fold
 
 
 def by_record(step: AggregateStep) -> bool:
