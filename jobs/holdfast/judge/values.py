@@ -150,17 +150,20 @@ def _between(expected: Any, actual: Any) -> bool:
 _NO_NUMBERS = {no_number(value): value for value in (math.nan, math.inf, -math.inf)}
 
 
-def _within(actual: Any, bounds: list[float]) -> bool:
+def _within(actual: Any, bounds: list[Any]) -> bool:
     """Whether it is between the bounds; NaN is the greatest double."""
-    value = _NO_NUMBERS.get(actual, actual) if isinstance(actual, str) else actual
+    value, least, most = map(_number, (actual, *bounds))
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
-    least, most = bounds
     if math.isfinite(least):
         least = min(least, _DIGEST_MOST) - abs(least) * _RELATIVE
     if math.isfinite(most):
         most = max(most, -_DIGEST_MOST) + abs(most) * _RELATIVE
     return _rank(least) <= _rank(float(value)) <= _rank(most)
+
+
+def _number(value: Any) -> Any:
+    return _NO_NUMBERS.get(value, value) if isinstance(value, str) else value
 
 
 def _rank(value: float) -> tuple[bool, float]:

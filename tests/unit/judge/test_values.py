@@ -40,6 +40,7 @@ def test_a_quantile_lies_between_its_bounds_and_a_nan_above_all() -> None:
     assert same([1.0, 2.0, 3.0, 4.0], [1.0, 4.0], Match.BETWEEN)
     assert same([1.0, math.nan], "NaN", Match.BETWEEN)
     assert same([1.0, math.nan], "Infinity", Match.BETWEEN)
+    assert same(["NaN", "NaN"], "NaN", Match.BETWEEN)
     assert same([-math.inf, 1.0], "-Infinity", Match.BETWEEN)
     assert same([1e300, 1e301], 1e290, Match.BETWEEN)
     assert same(None, None, Match.BETWEEN)
