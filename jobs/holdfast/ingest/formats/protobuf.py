@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, null_columns
@@ -44,7 +45,23 @@ class MessageDecoder(Decoder):
 def read_messages(
     reader: MessageReader, messages: Sequence[bytes], wanted: Sequence[Column]
 ) -> Decoded:
-    """All messages at once; where that fails, their halves, down to the bad one itself."""
+    """Every message by itself: the columns of a bad one are null."""
+    bad = reader.why_bad(messages)
+    if not bad:
+        return _fitting(reader, messages, wanted)
+    good = [i for i in range(len(messages)) if i not in bad]
+    if not good:
+        return Decoded(null_columns(wanted, len(messages)), bad)
+    found = _fitting(reader, [messages[i] for i in good], wanted)
+    order = np.full(len(messages), -1, np.int64)
+    order[good] = np.arange(len(good))
+    rows = pa.array(order, mask=order < 0)
+    bad |= {good[i]: reason for i, reason in found.bad.items()}
+    return Decoded(tuple(c.take(rows) for c in found.columns), bad)
+
+
+def _fitting(reader: MessageReader, messages: Sequence[bytes], wanted: Sequence[Column]) -> Decoded:
+    """All at once; if a value does not fit its column, their halves, down to that message."""
     if len(messages) == 1 or sum(map(len, messages)) <= _PART_BYTES:
         try:
             return Decoded(reader.read(pa.array(messages, pa.binary())))
@@ -52,8 +69,8 @@ def read_messages(
             if len(messages) == 1:
                 return Decoded(null_columns(wanted, 1), {0: str(error)})
     half = len(messages) // 2
-    first = read_messages(reader, messages[:half], wanted)
-    second = read_messages(reader, messages[half:], wanted)
+    first = _fitting(reader, messages[:half], wanted)
+    second = _fitting(reader, messages[half:], wanted)
     columns = zip(first.columns, second.columns, strict=True)
     late = {half + i: reason for i, reason in second.bad.items()}
     return Decoded(tuple(pa.concat_arrays(c) for c in columns), {**first.bad, **late})

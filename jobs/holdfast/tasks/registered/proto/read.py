@@ -48,7 +48,6 @@ _FITS: Mapping[Base, tuple[str, ...]] = {
     Base.STRING: ("string", "bool", *_WHOLE),
     Base.BYTES: ("bytes",),
 }
-_SHALLOW_BYTES = 16_000  # groups in fewer bytes fit on any stack
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
 _DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
@@ -69,39 +68,34 @@ class MessageReader:
         self._columns = _columns(layout, made, message, wanted)
         self._handler, self._class = layout.handler(made)
 
+    def why_bad(self, messages: Sequence[bytes]) -> dict[int, str]:
+        """Which messages Google's own parser refuses, by their places, and why.
+
+        `read` is for the others: `ptars` panics over some garbage, takes other garbage for values,
+        and follows unknown groups until the process ends.
+        """
+        from google.protobuf.message import DecodeError
+
+        parse, bad = self._class.FromString, {}
+        for place, message in enumerate(messages):
+            try:
+                parse(message)
+            except DecodeError as error:
+                bad[place] = str(error)
+        return bad
+
     def read(self, messages: pa.Array) -> tuple[pa.Array, ...]:
         """The columns of a BINARY array of messages.
 
         Raises:
-            ProtoError: one of them is not such a message, or a value does not fit its column.
+            ProtoError: a value does not fit its column.
         """
-        self._check_deep(messages)
         try:
             batch = self._handler.array_to_record_batch(messages)
-        except ValueError as error:
-            raise ProtoError(str(error)) from None
-        fields = dict(zip(batch.schema.names, batch.columns, strict=True))
-        try:
+            fields = dict(zip(batch.schema.names, batch.columns, strict=True))
             return tuple(make(fields, len(messages)) for make in self._columns)
-        except (pa.ArrowInvalid, decimal.InvalidOperation, OverflowError) as error:
+        except (ValueError, decimal.InvalidOperation, OverflowError) as error:
             raise ProtoError(f"a value does not fit its column ({error})") from None
-
-    def _check_deep(self, messages: pa.Array) -> None:
-        """Refuses what would end the process.
-
-        `ptars` follows unknown groups as deep as they go, one byte each; Google's own parser stops
-        at 100 levels.
-        """
-        from google.protobuf.message import DecodeError
-
-        long = pc.greater(pc.binary_length(messages), _SHALLOW_BYTES)
-        if not pc.any(long).as_py():
-            return
-        for message in messages.filter(long):
-            try:
-                self._class.FromString(message.as_buffer().to_pybytes())
-            except DecodeError as error:
-                raise ProtoError(str(error)) from None
 
 
 def _columns(
