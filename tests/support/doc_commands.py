@@ -86,6 +86,7 @@ SCENES: dict[str, tuple[str, ...]] = {
         "holdfast compaction plan --policy target.restore.s=30",
     ),
     "schema registry": (
+        "holdfast explain messages.sql",
         "holdfast run messages.sql --until-caught-up",
         "holdfast inspect TURNOVER messages.sql",
         "holdfast smoke messages.sql",

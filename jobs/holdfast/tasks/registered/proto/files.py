@@ -1,4 +1,4 @@
-"""What a .proto file declares."""
+"""The declarations of a .proto file."""
 
 from __future__ import annotations
 

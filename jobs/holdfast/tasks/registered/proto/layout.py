@@ -24,7 +24,7 @@ _FILE, _PACKAGE = "holdfast.proto", "holdfast"
 
 
 class Handler(Protocol):
-    """What `ptars` offers for one message; it has no types of its own."""
+    """Converts one message's bytes: `ptars`, which has no types of its own."""
 
     def schema(self) -> pa.Schema:
         """The Arrow schema of its record batches."""
@@ -76,7 +76,7 @@ class Layout:
         return bool(field.oneof) or marked
 
     def handler(self, message: DescriptorProto) -> tuple[Handler, type[Message]]:
-        """What converts between bytes and Arrow, and the message's class."""
+        """The converter between bytes and Arrow, and the message's class."""
         from google.protobuf import descriptor_pool, message_factory
         from ptars import HandlerPool
 

@@ -40,7 +40,7 @@ _PAIR = re.compile(r"\{([^{}]*)\}")
 
 
 def parse_proto(text: str, references: Iterable[tuple[str, str]] = ()) -> ProtoFile:
-    """What a schema declares.
+    """The declarations of a schema and of what it imports.
 
     Args:
         references: name and text of the files that it imports, each after those it needs.

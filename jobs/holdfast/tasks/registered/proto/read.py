@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MessageReader"]
 
-_Convert: TypeAlias = Callable[[pa.Array], pa.Array]
-_FromFields: TypeAlias = Callable[[Mapping[str, pa.Array], int], pa.Array]
+_Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
+_FromFields: TypeAlias = "Callable[[Mapping[str, pa.Array], int], pa.Array]"
 """A column from the arrays of a message's fields, by their names, and the number of rows."""
 
 _Numbers: TypeAlias = "npt.NDArray[np.int64]"

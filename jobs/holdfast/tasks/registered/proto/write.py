@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["MessageWriter"]
 
 _Numbers: TypeAlias = "npt.NDArray[np.int64]"
-_Convert: TypeAlias = Callable[[pa.Array], pa.Array]
+_Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
 _DAY_MS = 86_400_000
 _MAX_DIGITS = decimal.Context(prec=100)
 _SCALARS = {
@@ -82,7 +82,7 @@ class MessageWriter:
             raise ProtoError(f"a value does not fit its field ({error})") from None
 
 
-_Part: TypeAlias = tuple[Sequence[str], Callable[[pa.Array], Sequence[pa.Array]]]
+_Part: TypeAlias = "tuple[Sequence[str], Callable[[pa.Array], Sequence[pa.Array]]]"
 """The names of the fields that a column fills, and how."""
 
 
