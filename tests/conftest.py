@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from holdfast.local.broker import BrokerStatus, LocalKafka
+from holdfast.local.registry import LocalRegistry, RegistryStatus
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -102,9 +103,25 @@ def _layer_number(path: Path) -> int:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerStatus]:
+def kafka_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of the session's broker and registry."""
+    return tmp_path_factory.mktemp("kafka")
+
+
+@pytest.fixture(scope="session")
+def registry(kafka: BrokerStatus, kafka_home: Path) -> Iterator[RegistryStatus]:
+    """A real schema registry, its schemas in the session's broker; ask it for its `.url`."""
+    local = LocalRegistry(kafka_home)
+    try:
+        yield local.start(port=0)
+    finally:
+        local.wipe()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_home: Path) -> Iterator[BrokerStatus]:
     """A real single-node broker with transactions; ask it for `.bootstrap_servers`."""
-    broker = LocalKafka(tmp_path_factory.mktemp("kafka"))
+    broker = LocalKafka(kafka_home)
     try:
         yield broker.start(port=0)
     finally:

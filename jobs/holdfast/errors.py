@@ -37,6 +37,7 @@ __all__ = [
     "QueryTooLarge",
     "RecordTooLarge",
     "Refused",
+    "RegistryUnavailable",
     "Retriable",
     "SinkOwned",
     "SnapshotDamaged",
@@ -112,6 +113,10 @@ class CommitUnknown(Retriable):
 
 class KafkaUnavailable(Retriable):
     """A broker did not answer in time; wait and try again."""
+
+
+class RegistryUnavailable(Retriable):
+    """The schema registry does not answer, or not as one: wait and try again."""
 
 
 class ExecutorsMissing(Retriable):

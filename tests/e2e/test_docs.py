@@ -57,6 +57,16 @@ def test_statements_are_tested(place: Place) -> None:
         assert "1 passed" in text
 
 
+def test_messages_and_a_registry(place: Place) -> None:
+    told = play(place, "schema registry")
+    assert "optional int32 CENTS = 1;" in _one(told, "explain")
+    assert "Aliens" in _one(told, "inspect")
+    assert "2 partitions committed" in _one(told, "smoke")
+    assert "The registry runs at http://127.0.0.1:" in _one(told, "registry start")
+    assert "/apis/ccompat/v7" in _one(told, "registry status")
+    assert "The registry stopped." in _one(told, "registry stop")
+
+
 def test_serving(place: Place) -> None:
     serve, *others = SCENES["serving"]
     with _serving(place, serve):

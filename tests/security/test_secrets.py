@@ -152,7 +152,8 @@ def test_a_wrong_password_is_told_as_one(client: dict[str, str]) -> None:
 # By command, what is tried with it; everything is asked with the canary in its file of properties.
 _TRIED: dict[str, list[list[str]]] = {
     "run": [], "serve": [], "deploy": [], "selftest": [], "chaos": [],  # real processes, below
-    "demo": [], "kafka": [], "test": [], "query": [], "token": [], "version": [],  # take none
+    "demo": [], "kafka": [], "registry": [], "test": [], "query": [], "token": [],  # take none
+    "version": [],
     "status": [], "smoke": [], "rollback": [], "undeploy": [], "stores": [], "functions": [],
     "produce": [["produce", "movies", "--config", "{config}", "--limit", "1"]],
     "dead-letters": [["dead-letters", "x", "--config", "{config}"]],

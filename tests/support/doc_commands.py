@@ -85,6 +85,15 @@ SCENES: dict[str, tuple[str, ...]] = {
         "holdfast compaction survey",
         "holdfast compaction plan --policy target.restore.s=30",
     ),
+    "schema registry": (
+        "holdfast explain messages.sql",
+        "holdfast run messages.sql --until-caught-up",
+        "holdfast inspect TURNOVER messages.sql",
+        "holdfast smoke messages.sql",
+        "holdfast registry start",
+        "holdfast registry status",
+        "holdfast registry stop",
+    ),
     "looking in": (
         "holdfast config",
         "holdfast config --markdown",

@@ -15,7 +15,7 @@ PORT = ":8088"
 """What the pages say; `Place` puts a free port in its place."""
 
 _HOLDFAST = """#!/bin/bash
-if [[ "${1-} ${2-}" == "kafka start" ]]; then set -- "$@" --port 0; fi
+if [[ "${1-}" =~ ^(kafka|registry)$ && "${2-}" == start ]]; then set -- "$@" --port 0; fi
 exec '%s' -m holdfast.cli.main "$@"
 """
 _PYTHON = """#!/bin/bash
@@ -27,7 +27,7 @@ exec '%s' "$@"
 class Place:
     """A reader's folder, and the port that the pages' 8088 stands for.
 
-    A broker takes any port that is free; everything else is as typed.
+    A broker or a registry takes any port that is free; everything else is as typed.
     """
 
     folder: Path

@@ -26,6 +26,7 @@ __all__ = ["cli", "main"]
 _COMMANDS = {
     "demo": "holdfast.cli.demo",
     "kafka": "holdfast.cli.cluster.kafka",
+    "registry": "holdfast.cli.cluster.registry",
     "produce": "holdfast.cli.cluster.produce",
     "run": "holdfast.cli.statements.run",
     "serve": "holdfast.cli.servers.serve",

@@ -61,13 +61,20 @@ class RecordDecoder:
             decoded.append(stamp)
         keys = [c for c in decoded if c in source.key_columns]
         values = [c for c in decoded if c not in source.key_columns]
-        self._keys = key_decoder(source.key_format, source.key_columns, keys, source.key_delimiter)
+        self._keys = key_decoder(
+            source.key_format,
+            source.key_columns,
+            keys,
+            source.key_delimiter,
+            source.key_nullable,
+        )
         self._values = value_decoder(
             source.value_format,
             source.value_columns,
             values,
             wrap=source.wrap_single,
             delimiter=source.delimiter,
+            nullable=source.nullable,
         )
         self._with_keys = bool(source.key_columns) or source.window is not None
         self._decoded = [c.name for c in keys + values]

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import fcntl
 import json
-import os
 import shutil
 import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-import psutil
 
 from holdfast.config.versions import KAFKA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused
@@ -27,23 +22,29 @@ from holdfast.local.broker_session import (
     session_ended,
     was_killed,
 )
+from holdfast.local.detached import (
+    STOP_S,
+    alive,
+    end,
+    last_words,
+    launch,
+    locked,
+    refuse_taken,
+    tail,
+    write_whole,
+)
 from holdfast.local.jars import kafka_jars
 from holdfast.local.java import find_java
-from holdfast.local.probe import HOST, free_port, free_ports, serves_producers, taken
+from holdfast.local.probe import HOST, free_port, free_ports, serves_producers
 
 __all__ = ["DEFAULT_PORT", "BrokerStatus", "LocalKafka"]
 
 DEFAULT_PORT = 19092
 _START_S = 120.0
-_STOP_S = 30.0
 _POLL_S = 0.1
 _HEAP = "512m"
 # Beside Spark on two cores, the optimizing compiler takes half of a broker's time.
 _QUICK = "-XX:TieredStopAtLevel=1"
-_LOG_LINES = 8
-
-# Brokers that this process started: kept so that a dead one can be reaped.
-_children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class LocalKafka:
             found = BrokerStatus(**json.loads(self._record.read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, TypeError):
             return None
-        return found if _alive(found) else None
+        return found if alive(found.pid, found.created) else None
 
     def start(self, port: int = DEFAULT_PORT) -> BrokerStatus:
         """Start the broker and wait until it serves clients; leaves a running one alone.
@@ -93,7 +94,7 @@ class LocalKafka:
         """
         jars = kafka_jars(self._report)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._locked():
+        with locked(self.folder):
             running = self.status()
             if running is None:
                 running = self._launch(jars, port or free_port())
@@ -115,12 +116,12 @@ class LocalKafka:
         if running is None:
             return False
         served = serves_producers(running.port)  # else its present session is unknown
-        if _end(running, signal.SIGTERM):
+        if end(running.pid, running.created, signal.SIGTERM):
             if served:
                 session_ended(self._data)
-        elif not _end(running, signal.SIGKILL):
+        elif not end(running.pid, running.created, signal.SIGKILL):
             raise KafkaUnavailable(
-                f"Kafka (pid {running.pid}) did not end within {_STOP_S:.0f} s of SIGKILL.",
+                f"Kafka (pid {running.pid}) did not end within {STOP_S:.0f} s of SIGKILL.",
                 action="look at the process; it may wait for its disk.",
             )
         self._record.unlink(missing_ok=True)
@@ -131,19 +132,8 @@ class LocalKafka:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Holds the folder's lock: one start at a time."""
-        with (self.folder / "start.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
     def _launch(self, jars: Path, port: int) -> BrokerStatus:
-        if taken(port):
-            raise Refused(
-                f"Port {port} of {HOST} is in use{_holder(port)}.",
-                action="stop that program, or choose another port: --port 0 takes a free one.",
-            )
+        refuse_taken(port)
         self._write_files(port)
         java = [find_java(), _QUICK, "-cp", f"{jars}/*"]
         java.append(f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}")
@@ -156,23 +146,16 @@ class LocalKafka:
         self._report(f"starting Kafka {KAFKA_VERSION} on port {port}")
         flags = [f"-Xmx{_HEAP}", f"-Xms{_HEAP}", "-XX:+ExitOnOutOfMemoryError"]
         command = [*java, *flags, "kafka.Kafka", str(self.folder / "server.properties")]
-        with (self.folder / "kafka.out").open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in a terminal must not reach it
-            )
-        _children[process.pid] = process
-        status = BrokerStatus(process.pid, psutil.Process(process.pid).create_time(), port)
-        _write(self._record, json.dumps(asdict(status)))
+        status = BrokerStatus(*launch(command, self.folder / "kafka.out"), port)
+        write_whole(self._record, json.dumps(asdict(status)))
         return status
 
     def _write_files(self, port: int) -> None:
         controller = next(other for other in free_ports(2) if other != port)
-        _write(self.folder / "server.properties", server_properties(self._data, port, controller))
-        _write(self.folder / "log4j2.properties", log_config(self.log_file))
+        write_whole(
+            self.folder / "server.properties", server_properties(self._data, port, controller)
+        )
+        write_whole(self.folder / "log4j2.properties", log_config(self.log_file))
 
     def _format(self, java: list[str]) -> None:
         """Write a new data folder's identity; replaces a half-written one from a crash."""
@@ -184,77 +167,20 @@ class LocalKafka:
         if ran.returncode != 0:
             raise KafkaUnavailable(
                 f"Kafka could not prepare {self._data} (exit {ran.returncode}):\n"
-                f"{_tail(ran.stdout + ran.stderr)}",
+                f"{tail(ran.stdout + ran.stderr)}",
                 action="look for the reason above; is the disk full, may the folder be written?",
             )
 
     def _await_answer(self, broker: BrokerStatus) -> None:
         deadline = time.monotonic() + _START_S
         while not serves_producers(broker.port):
-            ended = not _alive(broker)
+            ended = not alive(broker.pid, broker.created)
             if ended or time.monotonic() >= deadline:
                 what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
+                output = self.folder / "kafka.out"
                 raise KafkaUnavailable(
                     f"Kafka (pid {broker.pid}, port {broker.port}) {what}. "
-                    f"Its last words:\n{self._last_words()}",
-                    action=f"read {self.log_file} and {self.folder / 'kafka.out'}.",
+                    f"Its last words:\n{last_words(self.log_file, output)}",
+                    action=f"read {self.log_file} and {output}.",
                 )
             time.sleep(_POLL_S)
-
-    def _last_words(self) -> str:
-        texts = [
-            path.read_text(encoding="utf-8", errors="replace")
-            for path in (self.log_file, self.folder / "kafka.out")
-            if path.is_file()
-        ]
-        return _tail("\n".join(texts))
-
-
-def _tail(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return "\n".join(f"    {line[:300]}" for line in lines[-_LOG_LINES:])
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a small file whole: a reader sees the old or the new one."""
-    temporary = path.with_suffix(f"{path.suffix}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _alive(broker: BrokerStatus) -> bool:
-    try:
-        process = psutil.Process(broker.pid)
-        same = abs(process.create_time() - broker.created) < 1.0
-        alive = same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        alive = False
-    if not alive and broker.pid in _children:
-        _children.pop(broker.pid).wait()  # reap it: it has ended
-    return alive
-
-
-def _end(broker: BrokerStatus, how: signal.Signals) -> bool:
-    """Signal a broker and wait; True once it is gone."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(broker.pid).send_signal(how)
-    deadline = time.monotonic() + _STOP_S
-    # Not psutil's wait(): it would hang on a dead child that another process has yet to reap.
-    while _alive(broker):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True
-
-
-def _holder(port: int) -> str:
-    """` by pid 12 (java)` where the system knows it."""
-    with contextlib.suppress(psutil.Error, OSError):
-        for connection in psutil.net_connections("tcp"):
-            listens = connection.status == psutil.CONN_LISTEN
-            if listens and getattr(connection.laddr, "port", 0) == port and connection.pid:
-                return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
-    return ""

@@ -10,6 +10,7 @@ import fcntl
 import importlib.util
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ REPOSITORY_VARIABLE = "HOLDFAST_LOCAL_MAVEN_REPOSITORY"
 
 _MARKER = ".completed"
 _DOWNLOADED = "[SUCCESSFUL ]"  # Ivy's line for each finished download
-_IVY_XML = """<ivy-module version="2.0">
+_IVY_XML = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="holdfast" module="local"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -35,11 +36,14 @@ _IVY_XML = """<ivy-module version="2.0">
 </ivy-module>
 """
 _DEPENDENCY = (
-    '    <dependency org="{}" name="{}" rev="{}" transitive="{}" conf="default->default"/>'
+    '    <dependency org="{}" name="{}" rev="{}" transitive="{}" conf="default->default">'
+    "{}</dependency>"
 )
+_ARTIFACT = '<artifact name="{name}" type="{ext}" ext="{ext}" m:classifier="{classifier}"/>'
+_ARCHIVES = "*.tar.gz"
 _SETTINGS_XML = """<ivysettings>
   <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"{root}/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="{poms}"{root}/></resolvers>
 </ivysettings>
 """
 
@@ -50,7 +54,8 @@ class Program:
 
     Args:
         name: the program, as messages and its folder call it.
-        coordinates: what to download, each as `group:artifact:version`.
+        coordinates: what to download, each as `group:artifact:version`, or as
+            `group:artifact:version:classifier:extension`; a tar.gz is unpacked once checked.
         main_jar: a pattern for the jar without which the others are worth nothing.
         size_mb: the size of all jars.
         check: raises `Refused` unless the folder's jars are the ones that were pinned.
@@ -65,7 +70,7 @@ class Program:
     size_mb: int
     check: Callable[[Path], None]
     transitive: bool = True
-    types: tuple[str, ...] = ("jar", "bundle")
+    types: tuple[str, ...] = ("jar", "bundle", "tar.gz")
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -140,11 +145,13 @@ def _download(
         root = env.get(REPOSITORY_VARIABLE)
         chosen = f' root="{root}"' if root else ""
         (work / "ivy.xml").write_text(_ivy_xml(program), encoding="utf-8")
-        settings = _SETTINGS_XML.format(root=chosen)
+        # A parent's POM may import dozens of others: only dependencies need them.
+        settings = _SETTINGS_XML.format(root=chosen, poms=str(program.transitive).lower())
         (work / "settings.xml").write_text(settings, encoding="utf-8")
         _run_ivy([java, *trust_options(env, work)], program, work, report)
         jars = work / "jars"
         program.check(jars)
+        _unpack(jars)
         (jars / _MARKER).write_text("\n".join(sorted(p.name for p in jars.iterdir())) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         jars.rename(folder)
@@ -152,8 +159,25 @@ def _download(
 
 def _ivy_xml(program: Program) -> str:
     transitive = str(program.transitive).lower()
-    dependencies = (_DEPENDENCY.format(*c.split(":"), transitive) for c in program.coordinates)
+    dependencies = (_dependency(each, transitive) for each in program.coordinates)
     return _IVY_XML.format(dependencies="\n".join(dependencies))
+
+
+def _dependency(coordinate: str, transitive: str) -> str:
+    group, name, version, *artifact = coordinate.split(":")
+    chosen = ""
+    if artifact:
+        classifier, extension = artifact
+        chosen = _ARTIFACT.format(name=name, classifier=classifier, ext=extension)
+    return _DEPENDENCY.format(group, name, version, transitive, chosen)
+
+
+def _unpack(folder: Path) -> None:
+    """Replaces archives by their content."""
+    for archive in folder.glob(_ARCHIVES):
+        with tarfile.open(archive) as files:
+            files.extractall(folder, filter="data")
+        archive.unlink()
 
 
 def _run_ivy(java: list[str], program: Program, work: Path, report: Callable[[str], None]) -> None:

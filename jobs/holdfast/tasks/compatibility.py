@@ -71,6 +71,9 @@ def rows_differ(facts: str, query: Query) -> list[str]:
 _PARTS = {"sink": "the sink", "windows": "GRACE PERIOD, RETENTION or EMIT"}
 
 
+_BY_PLACE = frozenset({Format.DELIMITED, Format.PROTOBUF_NOSR})
+
+
 def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
     """Columns may be added but not changed, and not moved in formats that go by position."""
     name = new["topic"]
@@ -78,7 +81,8 @@ def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
     if old != new:
         yield f"the source {name} {changed(old, new)}"
     types = dict(now)
-    moved = before != now[: len(before)] if Format.DELIMITED in new["formats"] else False
+    placed = not _BY_PLACE.isdisjoint(new["formats"])
+    moved = placed and before != now[: len(before)]
     if moved or any(types.get(column) != kind for column, kind in before):
         yield f"the columns of the source {name} differ: {columns_differ(before, now)}"
 

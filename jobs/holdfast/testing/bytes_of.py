@@ -9,10 +9,13 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
+from holdfast.ingest.formats.as_json import message_as_json
+from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
 from holdfast.testing.json_text import dumps, loads
 from holdfast.types.schema import Base, Column
-from holdfast.types.topology import Format, Sink, Source, WindowKind
+from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Headers", "RawRecord", "TopicCodec"]
 
@@ -44,8 +47,8 @@ class TopicCodec:
             InvalidTestCase: the topic's format cannot hold the key or value.
         """
         of = self._of
-        key = self._encoded(spec.key, of.key_format, of.key_columns, f"key of {of.topic}")
-        value = self._encoded(spec.value, of.value_format, of.value_columns, f"value of {of.topic}")
+        key = self._encoded(spec.key, key=True, what=f"key of {of.topic}")
+        value = self._encoded(spec.value, key=False, what=f"value of {of.topic}")
         if spec.window is not None and key is not None:
             key += _window_bytes(spec.window)
         return RawRecord(key, value, spec.timestamp or 0, spec.headers or ())
@@ -62,8 +65,8 @@ class TopicCodec:
         try:
             return Spec(
                 topic=of.topic,
-                key=_decoded(key, of.key_format, of.key_columns),
-                value=_decoded(record.value, of.value_format, of.value_columns),
+                key=self._decoded(key, key=True),
+                value=self._decoded(record.value, key=False),
                 timestamp=record.timestamp,
                 window=window,
                 headers=record.headers,
@@ -74,11 +77,24 @@ class TopicCodec:
                 f"(key {record.key!r}, value {record.value!r})."
             ) from error
 
-    def _encoded(
-        self, value: Any, form: Format, columns: Sequence[Column], what: str
-    ) -> bytes | None:
+    def _of_part(self, *, key: bool) -> tuple[Format, tuple[Column, ...], Nullable]:
+        of = self._of
+        if key:
+            return of.key_format, of.key_columns, of.key_nullable
+        return of.value_format, of.value_columns, of.nullable
+
+    def _decoded(self, data: bytes | None, *, key: bool) -> Any:
+        form, columns, nullable = self._of_part(key=key)
+        if form is Format.PROTOBUF_NOSR and data is not None:
+            return loads(message_as_json(data, columns, nullable))
+        return _decoded(data, form, columns)
+
+    def _encoded(self, value: Any, *, key: bool, what: str) -> bytes | None:
+        form, columns, nullable = self._of_part(key=key)
         if value is None:
             return None
+        if form is Format.PROTOBUF_NOSR:
+            return _message(value, columns, nullable, what)
         if form is Format.JSON:
             return dumps(value).encode()
         if form is Format.KAFKA and columns:
@@ -89,6 +105,14 @@ class TopicCodec:
                 action="write it as text",
             )
         return _text(value).encode()
+
+
+def _message(value: Any, columns: Sequence[Column], nullable: Nullable, what: str) -> bytes:
+    read = JsonDecoder(columns).decode([dumps(value).encode()])
+    if read.bad:
+        raise InvalidTestCase(f"The {what} is {dumps(value)}, which does not fit: {read.bad[0]}")
+    message: bytes = written_messages(columns, read.columns, nullable)[0].as_py()
+    return message
 
 
 def _text(value: Any) -> str:

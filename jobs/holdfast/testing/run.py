@@ -26,7 +26,7 @@ from holdfast.types.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
-_LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
+_LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF"})
 _EXACT = "use.exact.numeric.comparison"
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "WINDOW_START",
     "Format",
     "HeaderColumn",
+    "Nullable",
     "Sink",
     "Source",
     "TimestampSpec",
@@ -55,6 +56,15 @@ class Format(StrEnum):
     KAFKA = "KAFKA"  # Kafka's own primitive serializers: one column, big-endian numbers, UTF-8
     DELIMITED = "DELIMITED"
     NONE = "NONE"  # no key
+    PROTOBUF_NOSR = "PROTOBUF_NOSR"  # a message, without a schema registry
+
+
+class Nullable(StrEnum):
+    """How NULL of a primitive column is written in Protobuf: …_PROTOBUF_NULLABLE_REPRESENTATION."""
+
+    NONE = ""  # as the type's default value
+    OPTIONAL = "OPTIONAL"
+    WRAPPER = "WRAPPER"
 
 
 class WindowKind(StrEnum):
@@ -97,6 +107,8 @@ class _Relation:
     delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
     key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
     history_ms: int | None = None  # how far back a stream may look in a versioned table
+    nullable: Nullable = Nullable.NONE  # of Protobuf values
+    key_nullable: Nullable = Nullable.NONE  # of Protobuf keys
     broadcast: bool = False  # a small table: streams that join it are not shuffled by key
 
     @property

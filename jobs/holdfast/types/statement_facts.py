@@ -60,8 +60,10 @@ def _read(source: Source) -> dict[str, Any]:
 
 def _formats(relation: Source | Sink) -> dict[str, Any]:
     spec = relation.timestamp
+    nullable = [relation.key_nullable, relation.nullable]
+    formats = [relation.key_format, relation.value_format, relation.wrap_single]
     return {
-        "formats": [relation.key_format, relation.value_format, relation.wrap_single],
+        "formats": [*formats, *(nullable if any(nullable) else ())],
         "delimiters": [relation.key_delimiter, relation.delimiter],
         "timestamp": None if spec is None else [spec.column, spec.format, spec.required],
     }

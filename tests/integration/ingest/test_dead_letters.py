@@ -23,8 +23,8 @@ from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.sizes import record_bytes
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, INTEGER, Column
-from holdfast.types.topology import Source
+from holdfast.types.schema import BIGINT, INTEGER, STRING, Column
+from holdfast.types.sources import Format, Source
 from tests.integration.ingest import topics
 
 GOOD = b'{"n": 1}'
@@ -83,6 +83,36 @@ def test_a_letter_is_the_record_unchanged_with_its_story(
         "holdfast.timestamp": "1700000000000",
         "holdfast.query": options.transactional_id_prefix,
     }
+
+
+def test_messages_that_are_none_are_letters_and_the_large_ones_come_through(
+    servers: str, options: IngestOptions
+) -> None:
+    """Groups 400,000 deep end a process whose parser follows them."""
+    options = replace(
+        options,
+        columns=("K", "N"),
+        source=replace(
+            options.source,
+            key_columns=(Column("K", INTEGER),),
+            value_columns=(Column("N", BIGINT), Column("S", STRING)),
+            key_format=Format.PROTOBUF_NOSR,
+            value_format=Format.PROTOBUF_NOSR,
+        ),
+    )
+    size = 900_000
+    large = b"\x08\x01\x12" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+    bad = {1: b"\xff\xff", 2: b"\x08", 4: b"\x1b" * 400_000}
+    good = {0: b"\x08\x07", 3: b"", 5: large + b"x" * size, 6: None}
+    values = [value for _, value in sorted({**good, **bad}.items())]
+    records = [(b"\x08\x01", value) for value in values]
+    topics.produce(servers, options.source.topic, [*records, (b"\x0f", b"")])
+    assert read(options, 0, 8) == [0, 3, 5, 6]
+    assert bad_offsets(servers, options) == [1, 2, 4, 7]
+    letters = topics.letters(servers, options.dead_letter_topic)
+    assert letters[2].value == bad[4]
+    assert letters[0].headers["holdfast.reason"].startswith("value: ")
+    assert letters[3].headers["holdfast.reason"].startswith("key: ")
 
 
 def test_reading_again_writes_no_letter_twice_and_misses_none(

@@ -166,3 +166,21 @@ def test_a_stateless_step_has_no_changelog() -> None:
     topology = compile_text(FILE)
     assert isinstance(topology.queries[0].step, ProjectStep)
     assert "csas_big-changelog" not in explain(topology)
+
+
+def test_messages_are_told_as_other_programs_need_them() -> None:
+    text = explain(
+        compile_text(
+            "CREATE STREAM s (k INT KEY, a STRING, b STRUCT<c BIGINT>) WITH (KAFKA_TOPIC='t',"
+            " FORMAT='PROTOBUF_NOSR', VALUE_PROTOBUF_NULLABLE_REPRESENTATION='OPTIONAL');"
+        )
+    )
+    lines = [line[17:] for line in text.splitlines()]
+    assert lines[lines.index("message ConnectDefault1 {") + 1] == "  int32 K = 1;"
+    first = lines.index("  optional string A = 1;")
+    assert lines[first + 1 : first + 5] == [
+        "  ConnectDefault2 B = 2;",
+        "",
+        "  message ConnectDefault2 {",
+        "    optional int64 C = 1;",
+    ]

@@ -145,6 +145,8 @@ class RecordMaker:
             nested = [c for c in columns if c.type.base in _NESTED]
             if form is Format.DELIMITED and nested:
                 raise _cannot(source, f"{nested[0]} in the format DELIMITED")
+            if form is Format.PROTOBUF_NOSR:
+                raise _cannot(source, f"records in the format {form}")
             if form is Format.KAFKA and any(c.type.base not in _KAFKA_BASES for c in columns):
                 raise _cannot(source, "a column of this type in the format KAFKA")
 

@@ -14,18 +14,20 @@ from holdfast.config.settings import Settings
 from holdfast.errors import Refused
 from holdfast.local.broker import DEFAULT_PORT, LocalKafka
 from holdfast.local.processes import is_running
+from holdfast.local.registry import LocalRegistry
 from holdfast.types.status import JobStatus
 from holdfast.types.words import counted
 
-__all__ = ["command"]
+__all__ = ["NOT_RUNNING", "command", "home_option"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DERIVED = ("state", "run", "spark")  # useless without their topics
 _PARTITIONS = 4
-_NOT_RUNNING = 3  # exit status of service managers' `status`
+NOT_RUNNING = 3  # exit status of service managers' `status`
 
 
-def _home_option(function: _F) -> _F:
+def home_option(function: _F) -> _F:
+    """Adds --home to a command about a local program."""
     return click.option(
         "--home",
         type=click.Path(path_type=Path, file_okay=False),
@@ -45,7 +47,7 @@ def command() -> None:
 
 
 @command.command("start")
-@_home_option
+@home_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
@@ -64,6 +66,7 @@ def start(home: Path, port: int, wipe: bool) -> None:
     with reporter() as report:
         broker = LocalKafka(home, report)
         if wipe:
+            LocalRegistry(home).wipe()
             broker.wipe()
         running = broker.start(port)
     click.echo(f"Kafka runs at {running.bootstrap_servers} (pid {running.pid}).")
@@ -71,27 +74,32 @@ def start(home: Path, port: int, wipe: bool) -> None:
 
 
 @command.command("stop")
-@_home_option
+@home_option
 def stop(home: Path) -> None:
-    """Stop Kafka; its topics stay."""
+    """Stop Kafka; its topics stay.
+
+    The local registry, which keeps its schemas in Kafka, is stopped first.
+    """
+    if LocalRegistry(home).stop():
+        click.echo("The registry stopped.")
     stopped = LocalKafka(home).stop()
     click.echo("Kafka stopped." if stopped else "No Kafka was running.")
 
 
 @command.command("status")
-@_home_option
+@home_option
 @click.pass_context
 def status(ctx: click.Context, home: Path) -> None:
     """Say whether Kafka runs; exits with 3 if it does not."""
     running = LocalKafka(home).status()
     if running is None:
         click.echo("Kafka does not run.")
-        ctx.exit(_NOT_RUNNING)
+        ctx.exit(NOT_RUNNING)
     click.echo(f"Kafka runs at {running.bootstrap_servers} (pid {running.pid}).")
 
 
 @command.command("topic")
-@_home_option
+@home_option
 @click.argument("name")
 @click.argument("partitions", type=click.IntRange(min=1), default=_PARTITIONS)
 def topic(home: Path, name: str, partitions: int) -> None:
@@ -115,7 +123,7 @@ def topic(home: Path, name: str, partitions: int) -> None:
 
 
 @command.command("reset")
-@_home_option
+@home_option
 def reset(home: Path) -> None:
     """Stop Kafka and delete its topics, with the stores and checkpoints made from them."""
     for path in sorted(home.glob("run/*/status.json")):
@@ -125,6 +133,7 @@ def reset(home: Path) -> None:
                 f"The job {job.application_id} runs (pid {job.pid}) on the data to delete.",
                 action="stop it first.",
             )
+    LocalRegistry(home).wipe()
     LocalKafka(home).wipe()
     for folder in _DERIVED:
         shutil.rmtree(home / folder, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import HoldfastError, InvalidStatement, Refused
+from holdfast.ingest.formats.as_json import AsJson
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
@@ -193,12 +194,12 @@ def _readers(view: TableView) -> Any:
         return (), _guess_key, _object
     sink = query.sink
     windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
-    formats = (sink.key_format, sink.value_format)
+    plain = AsJson(sink)
     decoder = SinkDecoder(
-        sink.key_columns, sink.value_columns, formats, windowed=windowed, sessions=sessions
+        sink.key_columns, sink.value_columns, plain.formats, windowed=windowed, sessions=sessions
     )
     names = tuple(c.name for c in sink.key_columns) + (("window start",) if windowed else ())
-    return names, decoder.key, decoder.row
+    return names, lambda k: decoder.key(plain.key(k)), lambda v: decoder.row(plain.value(v))
 
 
 def _object(data: bytes) -> dict[str, Any]:

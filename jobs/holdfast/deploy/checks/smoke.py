@@ -11,6 +11,7 @@ from holdfast.client import Client
 from holdfast.config.settings import Settings
 from holdfast.deploy.checks.served import Newest, read_back
 from holdfast.errors import HoldfastError, Refused, TopicMissing
+from holdfast.ingest.formats.as_json import AsJson
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
@@ -222,10 +223,14 @@ def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
 def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
     sink = query.sink
     windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
-    formats = (sink.key_format, sink.value_format)
+    plain = AsJson(sink)
     decoder = SinkDecoder(
-        sink.key_columns, sink.value_columns, formats, windowed=windowed, sessions=sessions
+        sink.key_columns, sink.value_columns, plain.formats, windowed=windowed, sessions=sessions
     )
+
+    def row(data: bytes | None) -> Any:
+        return decoder.row(plain.value(data))
+
     if not sink.key_columns or sink.key_format is Format.NONE:
-        return lambda _: (), decoder.row
-    return decoder.full_key, decoder.row
+        return lambda _: (), row
+    return lambda data: decoder.full_key(plain.key(data)), row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.sql.explain.words import columns, duration, line, text_of, topic
+from holdfast.sql.explain.words import columns, duration, line, messages, text_of, topic
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import (
     AggregateCall,
@@ -63,6 +63,7 @@ def _declared(source: Source) -> Iterator[str]:
     if source.key_columns:
         yield line("key", columns(source.key_columns))
     yield line("value", columns(source.value_columns))
+    yield from messages(source)
     for header in source.headers:
         yield line("header", f"{header.column} = {header.key or 'all headers'}")
     if source.timestamp:
@@ -190,6 +191,7 @@ def _sink(query: Query) -> Iterator[str]:
     sink = query.sink
     yield line("sink", f"{sink.kind} {sink.name}, topic {topic(sink)}")
     yield line("key", columns(sink.key_columns) or "none")
+    yield from messages(sink)
     for key, value in query.properties:
         yield line(key.lower(), value)
 

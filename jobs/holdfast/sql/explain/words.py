@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from holdfast.tasks.registered.proto.columns import file_of, proto_text
 from holdfast.types.expressions import Expression
 from holdfast.types.schema import Column
 from holdfast.types.topology import Format, Sink, Source
 from holdfast.types.words import counted
 
-__all__ = ["columns", "duration", "line", "text_of", "topic"]
+__all__ = ["columns", "duration", "line", "messages", "text_of", "topic"]
 
 _LABEL = 13
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
@@ -23,6 +24,19 @@ def line(label: str, text: str) -> str:
 def columns(of: Iterable[Column]) -> str:
     """Columns with their types."""
     return ", ".join(str(c) for c in of)
+
+
+def messages(of: Source | Sink) -> Iterator[str]:
+    """The .proto text of keys and values that are messages: what other programs need for them."""
+    parts = (
+        ("key", of.key_columns, of.key_format, of.key_nullable),
+        ("value", of.value_columns, of.value_format, of.nullable),
+    )
+    for part, declared, form, nullable in parts:
+        if form is Format.PROTOBUF_NOSR and declared:
+            first, *others = proto_text(file_of(declared, nullable)).splitlines()
+            yield line(f"{part}.proto", first)
+            yield from (line("", each) if each else "" for each in others)
 
 
 def duration(length_ms: int) -> str:

@@ -30,10 +30,11 @@ import pyarrow.compute as pc
 from holdfast.tasks.evaluate.as_numbers import from_numbers
 from holdfast.tasks.evaluate.plain_text import delimited_rows
 from holdfast.tasks.evaluate.values import encode_single, json_objects, text_ready
+from holdfast.tasks.registered.messages import written_messages
 from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.column_pieces import as_array
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, WindowKind
+from holdfast.types.sources import Format, Nullable, WindowKind
 
 __all__ = [
     "decode_keys",
@@ -198,11 +199,12 @@ def sink_keys(
     arrays: Sequence[pa.Array],
     form: Format,
     delimiter: str = ",",
+    nullable: Nullable = Nullable.NONE,
 ) -> list[bytes]:
     """Record keys of the sink topic for plain state keys, in the sink's key format."""
     if keeps_state_keys(columns, form):
         return list(keys)
-    encoded = encode_keys(columns, arrays, form, delimiter)
+    encoded = encode_keys(columns, arrays, form, delimiter, nullable=nullable)
     return [k or b"" for k in encoded]  # no part of a state key is null
 
 
@@ -213,6 +215,7 @@ def encode_keys(
     delimiter: str = ",",
     *,
     always: bool = False,
+    nullable: Nullable = Nullable.NONE,
 ) -> list[bytes | None]:
     """Record keys from key columns.
 
@@ -220,10 +223,12 @@ def encode_keys(
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
-    if len(columns) == 1 and form is not Format.DELIMITED:
+    if form is Format.PROTOBUF_NOSR:
+        encoded: Sequence[bytes] = written_messages(columns, arrays, nullable).to_pylist()
+    elif len(columns) == 1 and form is not Format.DELIMITED:
         return encode_single(columns[0], arrays[0], form)
-    if form is Format.JSON:
-        encoded: Sequence[bytes] = json_objects(columns, arrays)
+    elif form is Format.JSON:
+        encoded = json_objects(columns, arrays)
     else:
         ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         encoded = delimited_rows(ready, delimiter)

@@ -40,6 +40,7 @@ class SinkRecords:
             sink.key_format,
             sink.key_delimiter,
             always=sink.always_keyed,
+            nullable=sink.key_nullable,
         )
 
     def windowed(
@@ -62,6 +63,7 @@ class SinkRecords:
             sink.value_format,
             wrap=sink.wrap_single,
             delimiter=sink.delimiter,
+            nullable=sink.nullable,
         )
 
     def times(

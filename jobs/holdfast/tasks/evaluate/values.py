@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.plain_text import delimited_rows, kafka_bytes
+from holdfast.tasks.registered.messages import written_messages
 from holdfast.types.column_pieces import Lazy
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["encode_single", "encode_values", "json_objects", "json_ready", "text_ready"]
 
@@ -84,17 +85,21 @@ def encode_values(
     *,
     wrap: bool = True,
     delimiter: str = ",",
+    nullable: Nullable = Nullable.NONE,
 ) -> Sequence[bytes | None]:
     """One record value per row, in the sink's value format.
 
     Args:
         wrap: write a single JSON column as an object (WRAP_SINGLE_VALUE).
         delimiter: the delimiter of DELIMITED.
+        nullable: how Protobuf tells NULL.
 
     A row whose single unwrapped column is NULL is None, a tombstone.
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
+    if form is Format.PROTOBUF_NOSR:
+        return Lazy(written_messages(columns, arrays, nullable))
     if form is Format.JSON and (wrap or len(columns) > 1):
         return json_objects(columns, arrays)
     if form is Format.DELIMITED:

@@ -46,7 +46,7 @@ _RELATION = {
     "key_format": REFUSED, "value_format": REFUSED, "timestamp": REFUSED,
     "partitions": KEPT, "replicas": KEPT,  # of a topic that is yet to be made
     "window": REFUSED, "window_size_ms": REFUSED, "wrap_single": REFUSED, "delimiter": REFUSED,
-    "key_delimiter": REFUSED,
+    "key_delimiter": REFUSED, "nullable": REFUSED, "key_nullable": REFUSED,
     "history_ms": FOLLOWS, "broadcast": FOLLOWS,  # of a join that looks into it, in its step
 }  # fmt: skip
 _INPUT = {"input": REFUSED}

@@ -10,8 +10,10 @@ from holdfast.sql.expressions.typed import describe
 from holdfast.sql.parse.script import Script, did_you_mean
 from holdfast.sql.parse.statements import Property
 from holdfast.sql.parse.units import UNITS_MS
+from holdfast.tasks.registered.proto.columns import file_of
+from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, TimestampSpec, WindowKind
+from holdfast.types.sources import Format, Nullable, TimestampSpec, WindowKind
 
 __all__ = [
     "DEDUPLICATE",
@@ -21,6 +23,7 @@ __all__ = [
     "check_topic",
     "delimiter_of",
     "history_of",
+    "nullable_of",
     "read_options",
     "timestamp_of",
 ]
@@ -29,7 +32,8 @@ DEDUPLICATE = "DEDUPLICATE_WITHIN"
 _SINK_KEYS: tuple[str, ...] = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "FORMAT", "KEY_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP",
     "TIMESTAMP_FORMAT", "RETENTION_MS", "WRAP_SINGLE_VALUE", "KEY_DELIMITER", "VALUE_DELIMITER",
-    "HISTORY_RETENTION", "BROADCAST",
+    "HISTORY_RETENTION", "BROADCAST", "KEY_PROTOBUF_NULLABLE_REPRESENTATION",
+    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
 )  # fmt: skip
 _SOURCE_KEYS = (*(k for k in _SINK_KEYS if k != "RETENTION_MS"), "WINDOW_TYPE", "WINDOW_SIZE")
 _SINK_KEYS = (*_SINK_KEYS, DEDUPLICATE)
@@ -45,7 +49,7 @@ _LATER = {
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+_LATER_FORMATS = ("AVRO", "PROTOBUF", "JSON_SR")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
 _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -68,6 +72,8 @@ class Options:
     wrap_single: Property | None = None
     key_delimiter: Property | None = None
     value_delimiter: Property | None = None
+    key_nullable: Property | None = None
+    nullable: Property | None = None
     history_ms: int | None = None
     broadcast: bool = False  # our own: see `JoinStep`
     deduplicate_ms: int | None = None  # our own: see `DeduplicateStep`
@@ -85,6 +91,13 @@ class Options:
             InvalidStatement: it is set where it has no meaning.
         """
         item = self.wrap_single
+        if value_format is Format.PROTOBUF_NOSR:  # its values are always messages
+            if item is not None and str(item.value).lower() == "false":
+                raise script.invalid(
+                    item.at,
+                    f"Format '{value_format}' does not support 'WRAP_SINGLE_VALUE' set to 'false'.",
+                )
+            return True
         if item is None:
             default = properties.get("ksql.persistence.wrap.single.values", "true")
             return default.lower() != "false" or len(columns) != 1
@@ -243,6 +256,8 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
         wrap_single=reader.get("WRAP_SINGLE_VALUE"),
         key_delimiter=reader.get("KEY_DELIMITER"),
         value_delimiter=reader.get("VALUE_DELIMITER"),
+        key_nullable=reader.get("KEY_PROTOBUF_NULLABLE_REPRESENTATION"),
+        nullable=reader.get("VALUE_PROTOBUF_NULLABLE_REPRESENTATION"),
         history_ms=reader.duration_ms("HISTORY_RETENTION"),
         broadcast=reader.flag("BROADCAST"),
         deduplicate_ms=reader.duration_ms(DEDUPLICATE),
@@ -354,6 +369,30 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
     return named or text
 
 
+def nullable_of(
+    script: Script, item: Property | None, chosen: Format, inherited: Nullable
+) -> Nullable:
+    """How a Protobuf key or value tells NULL: OPTIONAL, WRAPPER, or not at all.
+
+    Raises:
+        InvalidStatement: it is another word, or the format is not Protobuf.
+    """
+    if item is None:
+        return inherited
+    if chosen is not Format.PROTOBUF_NOSR:
+        raise script.invalid(
+            item.at, f"{chosen} does not support the following configs: [nullableRepresentation]"
+        )
+    text = str(item.value).upper()
+    if text not in (Nullable.OPTIONAL, Nullable.WRAPPER):
+        raise script.invalid(
+            item.at,
+            f"Configuration {item.key} is invalid: Invalid value {item.value}: String must be one "
+            f"of: {Nullable.OPTIONAL}, {Nullable.WRAPPER}, null",
+        )
+    return Nullable(text)
+
+
 def check_format(
     script: Script, at: int, part: str, columns: tuple[Column, ...], chosen: Format
 ) -> None:
@@ -389,6 +428,14 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
     for column in columns:
         if chosen is Format.JSON and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
+    return _no_message(columns) if chosen is Format.PROTOBUF_NOSR else ""
+
+
+def _no_message(columns: tuple[Column, ...]) -> str:
+    try:
+        file_of(columns)
+    except ProtoError as error:
+        return str(error)
     return ""
 
 

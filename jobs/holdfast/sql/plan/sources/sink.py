@@ -13,10 +13,12 @@ from holdfast.sql.plan.sources.options import (
     check_topic,
     delimiter_of,
     history_of,
+    nullable_of,
     timestamp_of,
 )
 from holdfast.types.schema import Column
-from holdfast.types.topology import Format, Sink, Source, TimestampSpec, Window, WindowKind
+from holdfast.types.sources import Format, Nullable, Sink, Source, TimestampSpec, WindowKind
+from holdfast.types.topology import Window
 
 __all__ = [
     "Shape",
@@ -94,6 +96,8 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     check_topic(script, at, topic)
     inherited = source.delimiter if source.value_format is value_format else ","
     key_inherited = source.key_delimiter if source.key_format is key_format else ","
+    nullable = source.nullable if source.value_format is value_format else Nullable.NONE
+    key_nullable = source.key_nullable if source.key_format is key_format else Nullable.NONE
     return Sink(
         name=target.name,
         kind=kind,
@@ -109,6 +113,8 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         wrap_single=options.wraps(script, value_format, shape.values, target.properties),
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
+        nullable=nullable_of(script, options.nullable, value_format, nullable),
+        key_nullable=nullable_of(script, options.key_nullable, key_format, key_nullable),
         timestamp=event_time(script, options, (*shape.keys, *shape.values), target.properties),
         always_keyed=target.partitioned,
         history_ms=history_of(script, at, kind, options),

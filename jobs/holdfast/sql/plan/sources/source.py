@@ -15,11 +15,12 @@ from holdfast.sql.plan.sources.options import (
     check_format,
     delimiter_of,
     history_of,
+    nullable_of,
     read_options,
 )
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.types.schema import Column
-from holdfast.types.topology import Format, HeaderColumn, Source, WindowKind
+from holdfast.types.sources import Format, HeaderColumn, Nullable, Source, WindowKind
 
 __all__ = ["plan_source"]
 
@@ -73,6 +74,8 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         wrap_single=options.wraps(script, value_format, values, properties),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
+        nullable=nullable_of(script, options.nullable, value_format, Nullable.NONE),
+        key_nullable=nullable_of(script, options.key_nullable, key_format, Nullable.NONE),
         read_only=statement.read_only,
         history_ms=history_of(script, name.at, statement.kind, options),
         broadcast=broadcast_of(script, name.at, statement.kind, options),

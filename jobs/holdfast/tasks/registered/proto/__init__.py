@@ -1,0 +1,1 @@
+"""Protobuf's schema language: its text, and the columns that ksqlDB sees in a message."""

@@ -1,0 +1,321 @@
+"""Decodes messages into columns: `ptars` from bytes to Arrow, then casts, all in columns."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.registered.proto.files import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    WRAPPERS,
+    ProtoError,
+    ProtoField,
+    ProtoFile,
+    ProtoMessage,
+)
+from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.sources import Nullable
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+__all__ = ["MessageReader"]
+
+_Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
+_FromFields: TypeAlias = "Callable[[Mapping[str, pa.Array], int], pa.Array]"
+"""A column from the arrays of a message's fields, by their names, and the number of rows."""
+
+_Numbers: TypeAlias = "npt.NDArray[np.int64]"
+
+_SMALL = ("int32", "sint32", "sfixed32")
+_WHOLE = (*_SMALL, "int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64")
+_REAL = ("float", "double")
+_FITS: Mapping[Base, tuple[str, ...]] = {
+    Base.BOOLEAN: ("bool",),
+    Base.INTEGER: _SMALL,
+    Base.BIGINT: _WHOLE,
+    Base.DOUBLE: (*_WHOLE, *_REAL),
+    Base.STRING: ("string", "bool", *_WHOLE),
+    Base.BYTES: ("bytes",),
+}
+_OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
+_DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
+
+
+class MessageReader:
+    """Decodes messages of one type into the wanted columns."""
+
+    def __init__(
+        self,
+        file: ProtoFile,
+        message: ProtoMessage,
+        wanted: Sequence[Column],
+        nullable: Nullable = Nullable.NONE,
+    ) -> None:
+        """Raises `ProtoError`: a field and its column are of types that do not fit."""
+        layout = Layout(file, nullable)
+        made = layout.message()
+        self._columns = _columns(layout, made, message, wanted)
+        self._handler, self._class = layout.handler(made)
+
+    def why_bad(self, messages: Sequence[bytes]) -> dict[int, str]:
+        """Which messages Google's own parser refuses, by their places, and why.
+
+        `read` is for the others: `ptars` panics over some garbage, takes other garbage for values,
+        and follows unknown groups until the process ends.
+        """
+        from google.protobuf.message import DecodeError
+
+        parse, bad = self._class.FromString, {}
+        for place, message in enumerate(messages):
+            try:
+                parse(message)
+            except DecodeError as error:
+                bad[place] = str(error)
+        return bad
+
+    def read(self, messages: pa.Array) -> tuple[pa.Array, ...]:
+        """The columns of a BINARY array of messages.
+
+        Raises:
+            ProtoError: a value does not fit its column.
+        """
+        try:
+            batch = self._handler.array_to_record_batch(messages)
+            fields = dict(zip(batch.schema.names, batch.columns, strict=True))
+            return tuple(make(fields, len(messages)) for make in self._columns)
+        except (ValueError, decimal.InvalidOperation, OverflowError) as error:
+            raise ProtoError(f"a value does not fit its column ({error})") from None
+
+
+def _columns(
+    layout: Layout, to: DescriptorProto, message: ProtoMessage, wanted: Sequence[Column]
+) -> list[_FromFields]:
+    return [_column(layout, to, message, each) for each in wanted]
+
+
+def _column(
+    layout: Layout, to: DescriptorProto, message: ProtoMessage, column: Column
+) -> _FromFields:
+    members = member_fields(message, column.name)
+    if members and column.type.base is Base.STRUCT:
+        return _oneof(layout, to, members, column.type)
+    field = the_field(message, column.name)
+    if field is None:
+        kind = column.type.arrow()
+        return lambda _, rows: pa.nulls(rows, kind)
+    return _field(layout, to, field, column.type)
+
+
+def _oneof(
+    layout: Layout, to: DescriptorProto, members: Sequence[ProtoField], kind: SqlType
+) -> _FromFields:
+    """A STRUCT of the members, NULL where none is there.
+
+    A record with several of them, which no library writes, has them all: `ptars` keeps each.
+    """
+    by_name = {f.name.upper(): f for f in members}
+    made = {
+        c.name: _field(layout, to, by_name[c.name.upper()], c.type)
+        for c in kind.fields
+        if c.name.upper() in by_name
+    }
+    arrow = kind.arrow()
+
+    def convert(fields: Mapping[str, pa.Array], rows: int) -> pa.Array:
+        parts = [
+            made[c.name](fields, rows) if c.name in made else pa.nulls(rows, c.type.arrow())
+            for c in kind.fields
+        ]
+        nothing = np.ones(rows, bool)
+        for part in parts:
+            nothing &= part.is_null().to_numpy(zero_copy_only=False)
+        return pa.StructArray.from_arrays(parts, fields=list(arrow), mask=pa.array(nothing))
+
+    return convert
+
+
+def _field(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType) -> _FromFields:
+    name = name_of(field)
+    convert = _value(layout, to, field, kind)
+    return lambda fields, _: convert(fields[name])
+
+
+def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType) -> _Convert:
+    if field.map_key:
+        if kind.base is not Base.MAP or kind.element is None:
+            raise _misfit(field, kind)
+        keys = _scalar(ProtoField("key", 1, field.map_key), kind.map_key)
+        items, inner = _single(layout, field, kind.element)
+        layout.add(to, field, inner)
+        return lambda a: _map(a, keys, items, kind.arrow())
+    if field.repeated:
+        if kind.base is not Base.ARRAY or kind.element is None:
+            raise _misfit(field, kind)
+        convert, inner = _single(layout, field, kind.element)
+        layout.add(to, field, inner)
+        return lambda a: _list(a, convert, kind.arrow())
+    convert, inner = _single(layout, field, kind)
+    layout.add(to, field, inner)
+    return convert
+
+
+def _map(array: pa.Array, keys: _Convert, items: _Convert, kind: pa.DataType) -> pa.Array:
+    return pa.MapArray.from_arrays(_offsets(array), keys(array.keys), items(array.items)).cast(kind)
+
+
+def _list(array: pa.Array, convert: _Convert, kind: pa.DataType) -> pa.Array:
+    return pa.ListArray.from_arrays(_offsets(array), convert(array.values)).cast(kind)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets that are null where the list is."""
+    if not array.null_count:
+        return array.offsets
+    null = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.array(array.offsets.to_numpy(), pa.int32(), mask=null)
+
+
+def _single(
+    layout: Layout, field: ProtoField, kind: SqlType
+) -> tuple[_Convert, DescriptorProto | None]:
+    """How one value is converted, and its message within the layout."""
+    if field.type in layout.file.enums:
+        if kind.base is not Base.STRING:
+            raise _misfit(field, kind)
+        return _enum(field.type, layout.file.enums[field.type]), None
+    message = layout.file.messages.get(field.type)
+    if message is None:
+        return _scalar(field, kind), None
+    made = layout.message()
+    if field.type in WRAPPERS:
+        layout.add(made, message.fields[0], None)
+        scalar = _scalar(message.fields[0], kind)
+        return lambda a: scalar(a.flatten()[0]), made
+    if field.type in _OWN:
+        if kind.base is not _OWN[field.type]:
+            raise _misfit(field, kind)
+        for part in message.fields:
+            layout.add(made, part, None)
+        return _own(kind), made
+    if kind.base is not Base.STRUCT:
+        raise _misfit(field, kind)
+    return _struct(_columns(layout, made, message, kind.fields), kind), made
+
+
+def _struct(parts: Sequence[_FromFields], kind: SqlType) -> _Convert:
+    arrow = kind.arrow()
+
+    def convert(array: pa.Array) -> pa.Array:
+        fields = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
+        made = [make(fields, len(array)) for make in parts]
+        return pa.StructArray.from_arrays(made, fields=list(arrow), mask=array.is_null())
+
+    return convert
+
+
+def _scalar(field: ProtoField, kind: SqlType) -> _Convert:
+    if field.type not in _FITS.get(kind.base, ()):
+        raise _misfit(field, kind)
+    arrow = kind.arrow()
+    if kind.base is Base.STRING and field.type == "bool":
+        return lambda a: a.cast(arrow)
+    # Java has no unsigned numbers: the largest ones are negative there.
+    return lambda a: a.cast(arrow, safe=False) if a.type != arrow else a
+
+
+def _enum(full_name: str, names: Mapping[int, str]) -> _Convert:
+    numbers = pa.array(list(names), pa.int32())
+    texts = pa.array(list(names.values()), pa.string())
+    simple = full_name.rpartition(".")[2]
+
+    def convert(array: pa.Array) -> pa.Array:
+        places = pc.index_in(array, numbers)
+        found = texts.take(places)
+        if found.null_count == array.null_count:
+            return found
+        # As Java's library calls a number that the schema does not know.
+        unknown = pc.binary_join_element_wise(
+            f"UNKNOWN_ENUM_VALUE_{simple}_", array.cast(pa.string()), ""
+        )
+        return pc.coalesce(found, unknown)
+
+    return convert
+
+
+def _own(kind: SqlType) -> _Convert:
+    if kind.base is Base.DECIMAL:
+        return lambda a: _decimals(a, kind)
+    parts: Callable[..., _Numbers] = _FROM_PARTS[kind.base]
+    arrow = kind.arrow()
+
+    def convert(array: pa.Array) -> pa.Array:
+        null = array.is_null().to_numpy(zero_copy_only=False)
+        numbers = [
+            pc.fill_null(part, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+            for part in array.flatten()
+        ]
+        return _of_numbers(parts(*numbers), null, arrow)
+
+    return convert
+
+
+def _of_numbers(values: _Numbers, null: npt.NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
+    whole = pa.int32() if arrow.bit_width == 32 else pa.int64()
+    return pa.array(values, pa.int64(), mask=null).cast(whole).cast(arrow)
+
+
+def _timestamps(seconds: _Numbers, nanos: _Numbers) -> _Numbers:
+    """Microseconds, whole milliseconds as in ksqlDB."""
+    micros: _Numbers = (seconds * 1_000 + nanos // 1_000_000) * 1_000
+    return micros
+
+
+def _dates(year: _Numbers, month: _Numbers, day: _Numbers) -> _Numbers:
+    """Days since the epoch; absent parts are the first month and day."""
+    months = (year - 1970) * 12 + np.maximum(month, 1) - 1
+    first = months.astype("M8[M]").astype("M8[D]").astype(np.int64)
+    days: _Numbers = first + np.maximum(day, 1) - 1
+    return days
+
+
+def _times(hours: _Numbers, minutes: _Numbers, seconds: _Numbers, nanos: _Numbers) -> _Numbers:
+    """Milliseconds of the day."""
+    millis: _Numbers = ((hours * 60 + minutes) * 60 + seconds) * 1_000 + nanos // 1_000_000
+    return millis
+
+
+_FROM_PARTS: Mapping[Base, Callable[..., _Numbers]] = {
+    Base.TIMESTAMP: _timestamps,
+    Base.DATE: _dates,
+    Base.TIME: _times,
+}
+
+
+def _decimals(array: pa.Array, kind: SqlType) -> pa.Array:
+    digits, _, scales = array.flatten()
+    values: list[decimal.Decimal | None] = []
+    for data, scale in zip(digits.to_pylist(), scales.to_pylist(), strict=True):
+        if data is None:
+            values.append(None)
+            continue
+        unscaled = decimal.Decimal(int.from_bytes(data, "big", signed=True))
+        exact = unscaled.scaleb(-scale, _DIGITS)
+        values.append(exact.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_DIGITS))
+    return pa.array(values, kind.arrow())
+
+
+def _misfit(field: ProtoField, kind: SqlType) -> ProtoError:
+    written = f"map<{field.map_key}, {field.type}>" if field.map_key else field.type
+    label = "repeated " if field.repeated else ""
+    return ProtoError(f"its field {field.name} is {label}{written}, but the column is {kind}")

@@ -1,0 +1,157 @@
+"""The local schema registry: start, kill, start again, stop."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.main import cli
+from holdfast.config.versions import REGISTRY_VERSION
+from holdfast.errors import Refused, RegistryUnavailable
+from holdfast.local.broker import BrokerStatus, LocalKafka
+from holdfast.local.ivy import REPOSITORY_VARIABLE
+from holdfast.local.probe import free_port, taken
+from holdfast.local.registry import LocalRegistry
+from tests.support.registry_2 import registry_2
+
+_AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int"}]}'
+_MANY = 200
+
+
+@pytest.fixture
+def local(kafka: BrokerStatus, kafka_home: Path, tmp_path: Path) -> Iterator[LocalRegistry]:
+    """A registry that a test may kill, in a home of its own with the session's broker."""
+    home = tmp_path / "home"
+    (home / "kafka").mkdir(parents=True)
+    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
+    made = LocalRegistry(home)
+    yield made
+    made.wipe()
+
+
+def _register(url: str, subject: str, number: int) -> int:
+    answer = httpx.post(
+        f"{url}/subjects/{subject}/versions", json={"schema": _AVRO % number}, timeout=60
+    )
+    return int(answer.raise_for_status().json()["id"])
+
+
+def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(local: LocalRegistry) -> None:
+    """It serves before it has read its topics: a start must wait until it has."""
+    first = local.start(port=0)
+    assert local.start(port=0) == first
+    connections = psutil.Process(first.pid).net_connections()
+    listening = {c.laddr[0] for c in connections if c.status == "LISTEN" and c.laddr}
+    assert listening
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}  # no other interface
+    ids = {n: _register(first.url, f"kept-{n}", n) for n in range(_MANY)}
+    with pytest.raises(Refused, match=rf"runs on port {first.port} already"):
+        local.start(port=free_port())
+    os.kill(first.pid, signal.SIGKILL)
+    psutil.Process(first.pid).wait(60)
+    assert local.status() is None
+
+    second = local.start(port=0)
+    subjects = httpx.get(f"{second.url}/subjects", timeout=60).json()
+    assert {f"kept-{n}" for n in range(_MANY)} <= set(subjects)
+    for number in (0, _MANY - 1):
+        found = httpx.get(f"{second.url}/schemas/ids/{ids[number]}", timeout=60).json()
+        assert f"f{number}" in found["schema"]
+    assert _register(second.url, "another", _MANY) > max(ids.values())
+
+    assert local.stop() is True
+    assert not psutil.pid_exists(second.pid)
+    assert not taken(second.port)
+    assert local.stop() is False
+
+
+def test_without_kafka_it_says_what_to_start(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"Kafka .* does not run") as refused:
+        LocalRegistry(tmp_path).start()
+    assert "holdfast kafka start" in refused.value.action
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_taken_port_is_named_with_its_holder(local: LocalRegistry) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(Refused, match=rf"Port {port} .* in use by pid {os.getpid()}"):
+            local.start(port=port)
+    assert local.status() is None
+
+
+def test_a_mirror_that_gives_another_archive_is_found_out(
+    local: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "apicurio-registry-app"
+    folder = tmp_path / "mirror/io/apicurio" / name / REGISTRY_VERSION
+    folder.mkdir(parents=True)
+    (folder / f"{name}-{REGISTRY_VERSION}-all.tar.gz").write_bytes(b"another's")
+    handler = functools.partial(_Quiet, directory=str(tmp_path / "mirror"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{server.server_port}/")
+        with pytest.raises(Refused, match="is not the pinned one"):
+            local.start(port=0)
+        server.shutdown()
+    monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{free_port()}/")
+    with pytest.raises(RegistryUnavailable, match="could not be downloaded") as caught:
+        local.start(port=0)
+    assert "schema.registry.url" in caught.value.action
+    kept = [p for p in (tmp_path / "cache/holdfast").iterdir() if p.is_dir()]
+    assert kept == []
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_commands_of_a_home_end_the_registry_with_its_kafka(tmp_path: Path) -> None:
+    """And a reset home knows no schema."""
+    ask = CliRunner()
+    home = ["--home", str(tmp_path)]
+    try:
+        LocalKafka(tmp_path).start(port=0)
+        assert ask.invoke(cli, ["registry", "status", *home], obj={}).exit_code == 3
+        started = ask.invoke(cli, ["registry", "start", *home, "--port", "0"], obj={})
+        assert started.exit_code == 0, started.output
+        running = LocalRegistry(tmp_path).status()
+        assert running is not None
+        assert running.url in started.output
+        assert running.url in ask.invoke(cli, ["registry", "status", *home], obj={}).output
+        _register(running.url, "gone", 1)
+        ended = ask.invoke(cli, ["kafka", "stop", *home], obj={})
+        assert ended.output == "The registry stopped.\nKafka stopped.\n"
+        assert not psutil.pid_exists(running.pid)
+
+        LocalKafka(tmp_path).start(port=0)
+        again = LocalRegistry(tmp_path).start(port=0)
+        assert httpx.get(f"{again.url}/subjects", timeout=60).json() == ["gone"]
+        ask.invoke(cli, ["kafka", "reset", *home], obj={})
+        assert not psutil.pid_exists(again.pid)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        LocalRegistry(tmp_path).wipe()
+        LocalKafka(tmp_path).wipe()
+
+
+def test_apicurio_2_speaks_the_same_api(tmp_path: Path) -> None:
+    with registry_2(tmp_path) as url:
+        number = _register(url, "old", 1)
+        assert "f1" in httpx.get(f"{url}/schemas/ids/{number}", timeout=60).json()["schema"]
