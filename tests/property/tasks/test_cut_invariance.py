@@ -43,6 +43,9 @@ _REPLAYED = st.sets(st.integers(0, 4), max_size=2)
 _DIGIT = 1e-7
 _CLOSING: Row = {**dict.fromkeys(VALUES), "ID": "i", "G": "z", TIMESTAMP: 10**9}
 
+# Estimates, whose law is their documented error: tests/unit/tasks/aggregates/test_approximate.py.
+SKETCHED = {"APPROX_COUNT_DISTINCT", "APPROX_QUANTILE", "APPROX_TOP_K"}
+
 made = cache(aggregated)
 
 
@@ -124,4 +127,4 @@ def test_the_law_knows_every_aggregate() -> None:
     steps = [made(calls).step for calls in (EXACT, ROUNDED)]
     known = {c.function for s in steps if isinstance(s, AggregateStep) for c in s.aggregates}
     # What other tests of this process have registered is the user's, and has no law here.
-    assert known >= set(names()) - set(registered())
+    assert known >= set(names()) - set(registered()) - SKETCHED

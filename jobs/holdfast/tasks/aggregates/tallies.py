@@ -118,7 +118,11 @@ class _AttrCall(_TallyCall):
     def _counted(self, tally: Tally, changes: Iterable[tuple[Any, int]]) -> Tally:
         if self._undone:
             return super()._counted(tally, changes)
-        found = tally if len(tally) > 1 else super()._counted(tally, changes)
+        new = list(changes)
+        # A state that has forgotten its values may be merged into one that has not: two sessions.
+        if len(tally) > 1 or any(not count for _, count in new):
+            return _SEVERAL
+        found = super()._counted(tally, new)
         return found if len(found) <= 1 else _SEVERAL
 
 
