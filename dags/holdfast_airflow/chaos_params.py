@@ -74,7 +74,7 @@ def _what_is_broken(
         "components": _some_of(
             "Components",
             ["driver", "executor", "server", "broker", "scheduler", "topic", "standby",
-             "snapshot-store", "query"],
+             "snapshot-store", "remote-store", "query"],
             "Parts that are hit; servers are the query servers. Empty: all that can be, but for "
             "topics and queries, whose partitions are not taken back. On "
             "Kubernetes also any other value of the label app.kubernetes.io/component of the "
@@ -86,7 +86,7 @@ def _what_is_broken(
             ["delete", "delete-now", "kill", "pause",
              "lose-volume", "cut-off", "disk-full", "slow",
              "second-driver", "old-volume", "swap-volumes", "add-partition", "recreate-topic",
-             "damage-snapshot", "rescale"],
+             "damage-snapshot", "rescale", "empty-stores"],
             "What is done to them. Empty: all that can be done here.",
         ),
         "moments": _some_of(

@@ -5,6 +5,7 @@ __all__ = [
     "DRIVER",
     "EXECUTOR",
     "QUERY",
+    "REMOTE_STORE",
     "SCHEDULER",
     "SERVER",
     "SNAPSHOTS",
@@ -15,6 +16,7 @@ __all__ = [
 DRIVER, EXECUTOR, BROKER, SCHEDULER = "driver", "executor", "broker", "scheduler"
 SERVER = "server"  # a query server
 SNAPSHOTS = "snapshot-store"  # the folder of snapshot.uri
+REMOTE_STORE = "remote-store"  # the database of state.remote.uri
 TOPIC = "topic"  # an input topic of the job
 STANDBY = "standby"  # the copies of state partitions, and their owners
 QUERY = "query"  # one that keeps state

@@ -133,7 +133,14 @@ def test_by_default_a_run_soon_has_what_few_combinations_have() -> None:
     possible = {
         DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.PAUSE, Fault.SECOND_DRIVER}),
         EXECUTOR: frozenset(Fault)
-        - {Fault.CUT_OFF, Fault.SECOND_DRIVER, Fault.DAMAGE_SNAPSHOT, *of_topics},
+        - {
+            Fault.CUT_OFF,
+            Fault.SECOND_DRIVER,
+            Fault.DAMAGE_SNAPSHOT,
+            Fault.RESCALE,
+            Fault.EMPTY_STORES,
+            *of_topics,
+        },
         BROKER: frozenset({Fault.KILL, Fault.CUT_OFF}),
         TOPIC: of_topics,
     }

@@ -31,8 +31,9 @@ class Fault(StrEnum):
     | SLOW        | stopped and continued several times a      | the same                         |
     |             | second                                     |                                  |
 
-    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION and
-    RESCALE are local only, and RECREATE_TOPIC hits only a Kafka that belongs to the run:
+    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION,
+    RESCALE and EMPTY_STORES are local only, and RECREATE_TOPIC hits only a Kafka that belongs to
+    the run:
 
     | fault          | what is done                                                                |
     |----------------|-----------------------------------------------------------------------------|
@@ -48,6 +49,7 @@ class Fault(StrEnum):
     | DAMAGE_SNAPSHOT| a byte of a file of each newest snapshot changed, then LOSE_VOLUME          |
     | RESCALE        | a query gets another number of state partitions; while its state is copied  |
     |                | an executor or the driver is killed (DELETE_NOW)                            |
+    | EMPTY_STORES   | all stores of the job are removed from its database                         |
     """
 
     DELETE = "delete"
@@ -65,6 +67,7 @@ class Fault(StrEnum):
     RECREATE_TOPIC = "recreate-topic"
     DAMAGE_SNAPSHOT = "damage-snapshot"
     RESCALE = "rescale"
+    EMPTY_STORES = "empty-stores"
 
     @property
     def lasts(self) -> bool:

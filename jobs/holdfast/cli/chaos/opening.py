@@ -51,6 +51,12 @@ def target_of(target: str, namespace: str, name: str, settings: Settings, hit: H
         from holdfast.chaos.faults.standby_faults import StandbyTarget
 
         place = StandbyTarget(place)
+    if not settings.state.on_volumes and settings.state.remote.uri:
+        from holdfast.chaos.faults.remote_store_faults import RemoteStoreTarget
+        from holdfast.state.remote.opening import RemoteStores
+
+        stores = cache(lambda: RemoteStores(settings.state.remote, settings.application_id))
+        place = RemoteStoreTarget(place, stores)
     if not hit.topics and not hit.queries:
         return place
     from holdfast.chaos.faults.rescale_faults import RescaleTarget

@@ -57,7 +57,8 @@ _FAULTS: Mapping[str, frozenset[Fault]] = {
     DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW, Fault.PAUSE, Fault.SLOW,
                        Fault.SECOND_DRIVER}),
     EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF, Fault.SECOND_DRIVER, Fault.ADD_PARTITION,
-                                  Fault.RECREATE_TOPIC, Fault.DAMAGE_SNAPSHOT},
+                                  Fault.RECREATE_TOPIC, Fault.DAMAGE_SNAPSHOT, Fault.RESCALE,
+                                  Fault.EMPTY_STORES},
     BROKER: frozenset({Fault.KILL, Fault.DELETE, Fault.CUT_OFF, Fault.SLOW}),
     SERVER: frozenset({Fault.KILL, Fault.DELETE, Fault.PAUSE, Fault.SLOW}),
 }  # fmt: skip
