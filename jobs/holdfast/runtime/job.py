@@ -170,7 +170,7 @@ def _drive(
         health.serving()
         while not stop.wait(_POLL_S):
             keep_going.check()
-            looks.steering.look(runs)
+            looks.steering.look(runs, keep_going.stand)
             looks.savepoints.look(runs)
             looks.rescaler.look(runs)
             watch.observe(runs)
@@ -210,7 +210,8 @@ def _start(
             standing.append(run_)
     looks.board.state(JobState.RUNNING)
     health.phase("starting the streams")
-    looks.steering.look(runs)  # orders may arrive as soon as first results are visible
+    # Orders may arrive as soon as first results are visible.
+    looks.steering.look(runs, keep_going.stand)
     for run_ in starting:
         if run_ not in standing and not run_.held and not stop.is_set():
             run_.stream()

@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from holdfast.errors import HoldfastError, PlanAgain, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, RecordTooLarge, Retriable
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.scoreboard import Scoreboard
@@ -28,6 +28,9 @@ __all__ = ["Steering"]
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _AGAIN_S = 10.0  # retry interval if no broker answers: the main loop has other work
+
+Stand = Callable[[QueryRun, RecordTooLarge], None]
+"""Has a query stand still that cannot go on, and says so."""
 
 
 class Steering:
@@ -66,8 +69,11 @@ class Steering:
                     run_.hold()
                 self._now(query_id, self._wanted(query_id))
 
-    def look(self, runs: Sequence[QueryRun]) -> None:
+    def look(self, runs: Sequence[QueryRun], stand: Stand) -> None:
         """Called on every iteration of the main loop.
+
+        Args:
+            stand: takes a resumed query that has a record too large for its topic.
 
         Raises:
             HoldfastError: a resumed query cannot start, and a retry does not help.
@@ -82,7 +88,7 @@ class Steering:
             _LOG.warning("The orders cannot be read: %s", error.fact)
             return
         for query_id, of_statement in self._statements.items():
-            if self._obeyed(query_id, _of(runs, of_statement)):
+            if self._obeyed(query_id, _of(runs, of_statement), stand):
                 self._now(query_id, self._wanted(query_id))
         if not self._mute:
             self._tell(runs)
@@ -93,17 +99,17 @@ class Steering:
             return QueryState.RUNNING
         return order.state_of(self._digests[query_id])
 
-    def _obeyed(self, query_id: str, runs: Sequence[QueryRun]) -> bool:
+    def _obeyed(self, query_id: str, runs: Sequence[QueryRun], stand: Stand) -> bool:
         """Carries out the order for one statement; False: not done yet."""
         if self._wanted(query_id) is QueryState.RUNNING:
-            done = [self._goes_on(run_) for run_ in runs if run_.held]
+            done = [self._goes_on(run_, stand) for run_ in runs if run_.held]
         else:
             done = [run_.hold() for run_ in runs]
         if self._wanted(query_id) is QueryState.TERMINATED and all(done):
             return all(_gave_up(run_) for run_ in runs)
         return all(done)
 
-    def _goes_on(self, run_: QueryRun) -> bool:
+    def _goes_on(self, run_: QueryRun, stand: Stand) -> bool:
         if not run_.hold():  # its current batch has not ended yet
             return False
         _LOG.info("%s is resumed", run_.query.id)
@@ -116,6 +122,8 @@ class Steering:
             _LOG.warning("%s is not resumed yet: %s", run_.query.id, error.fact)
             run_.hold()
             return False
+        except RecordTooLarge as error:
+            stand(run_, error)
         finally:
             self._health.serving()
         return True

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.cli.deployed.orders import give_orders, job_of
 from holdfast.cli.main import main
-from holdfast.errors import KafkaUnavailable, Refused
+from holdfast.errors import KafkaUnavailable, RecordTooLarge, Refused
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.watching.health import Health
@@ -42,6 +42,7 @@ class Run:
         self.batch_id = 5
         self.in_hand = False  # a batch that has not ended yet
         self.broker_away = False
+        self.too_large = False
         self.prepared = 0
         self.streaming = None
 
@@ -58,6 +59,8 @@ class Run:
     def prepare(self) -> None:
         if self.broker_away:
             raise KafkaUnavailable("no answer")
+        if self.too_large:
+            raise RecordTooLarge("a record of 5 MB")
         self.prepared += 1
 
     def stream(self) -> None:
@@ -72,6 +75,7 @@ class Driver:
         ids = [q.id for q in topology.queries]
         self.runs = {q.id: Run(q) for q in topology.queries}
         self.health = Health(ids, 60.0)
+        self.standing: list[str] = []
         self.board = Scoreboard(str(home), job, topology.queries, Metrics(job))
         self._steering = Steering(
             OrderBook(Admin(client), client, job), topology.queries, self.board, self.health,
@@ -86,7 +90,7 @@ class Driver:
 
     def look(self) -> None:
         self._steering._next = 0.0
-        self._steering.look(self._runs)
+        self._steering.look(self._runs, lambda run_, _: self.standing.append(run_.query.id))
 
     def held(self) -> set[str]:
         return {i for i, run in self.runs.items() if run.held}
@@ -139,11 +143,28 @@ def test_a_driver_obeys_at_once_at_the_start_and_steps_together(
     assert successor.held() == set()
     assert all(successor.runs[i].prepared == 1 for i in steps)
     assert successor.runs["csas_big"].prepared == 0
+    assert successor.standing == []
     outcome = give_orders(book, "RESUME", "ctas_sums", wait_s=0)
     successor.look()
     assert book.refresh()
     assert outcome.waiting == ("ctas_sums",), "an order to do what it does is obeyed as well"
     assert book.told["ctas_sums"].token == book.orders["ctas_sums"].token
+
+
+def test_a_resumed_query_with_a_record_too_large_stands_still(
+    client: dict[str, str], job: str, tmp_path: Path
+) -> None:
+    driver = Driver(client, job, tmp_path)
+    book = OrderBook(Admin(client), client, job)
+    assert book.refresh()
+    give_orders(book, "PAUSE", "csas_big", wait_s=0)
+    driver.look()
+    driver.runs["csas_big"].too_large = True
+    give_orders(book, "RESUME", "csas_big", wait_s=0)
+    driver.look()
+    assert driver.standing == ["csas_big"]
+    assert driver.held() == set()
+    assert driver.board.state_of("csas_big") is RUNNING
 
 
 def test_a_terminated_query_starts_when_it_is_restored_or_created_anew(
