@@ -7,7 +7,6 @@ import json
 import shutil
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -24,13 +23,13 @@ from holdfast.local.broker_session import (
 )
 from holdfast.local.detached import (
     STOP_S,
-    alive,
     end,
-    last_words,
     launch,
     locked,
+    recorded,
     refuse_taken,
     tail,
+    why_silent,
     write_whole,
 )
 from holdfast.local.jars import kafka_jars
@@ -40,8 +39,7 @@ from holdfast.local.probe import HOST, free_port, free_ports, serves_producers
 __all__ = ["DEFAULT_PORT", "BrokerStatus", "LocalKafka"]
 
 DEFAULT_PORT = 19092
-_START_S = 120.0
-_POLL_S = 0.1
+_FORMAT_S = 120.0
 _HEAP = "512m"
 # Beside Spark on two cores, the optimizing compiler takes half of a broker's time.
 _QUICK = "-XX:TieredStopAtLevel=1"
@@ -76,11 +74,7 @@ class LocalKafka:
 
     def status(self) -> BrokerStatus | None:
         """The running broker, or None."""
-        try:
-            found = BrokerStatus(**json.loads(self._record.read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-        return found if alive(found.pid, found.created) else None
+        return recorded(self._record, BrokerStatus)
 
     def start(self, port: int = DEFAULT_PORT) -> BrokerStatus:
         """Start the broker and wait until it serves clients; leaves a running one alone.
@@ -163,7 +157,9 @@ class LocalKafka:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
         command += ["--config", str(self.folder / "server.properties")]
-        ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_START_S)
+        ran = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=_FORMAT_S
+        )
         if ran.returncode != 0:
             raise KafkaUnavailable(
                 f"Kafka could not prepare {self._data} (exit {ran.returncode}):\n"
@@ -172,15 +168,6 @@ class LocalKafka:
             )
 
     def _await_answer(self, broker: BrokerStatus) -> None:
-        deadline = time.monotonic() + _START_S
-        while not serves_producers(broker.port):
-            ended = not alive(broker.pid, broker.created)
-            if ended or time.monotonic() >= deadline:
-                what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
-                output = self.folder / "kafka.out"
-                raise KafkaUnavailable(
-                    f"Kafka (pid {broker.pid}, port {broker.port}) {what}. "
-                    f"Its last words:\n{last_words(self.log_file, output)}",
-                    action=f"read {self.log_file} and {output}.",
-                )
-            time.sleep(_POLL_S)
+        logs = (self.log_file, self.folder / "kafka.out")
+        if silent := why_silent("Kafka", broker, serves_producers, logs):
+            raise KafkaUnavailable(silent, action=f"read {logs[0]} and {logs[1]}.")

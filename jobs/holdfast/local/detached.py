@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import psutil
 
@@ -23,17 +25,34 @@ __all__ = [
     "last_words",
     "launch",
     "locked",
+    "recorded",
     "refuse_taken",
     "tail",
+    "why_silent",
     "write_whole",
 ]
 
 STOP_S = 30.0
+_START_S = 120.0
 _POLL_S = 0.1
 _LOG_LINES = 8
 
 # Programs that this process started: kept so that a dead one can be reaped.
 _children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class _Status(Protocol):
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def created(self) -> float: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+Status = TypeVar("Status", bound=_Status)
 
 
 def launch(command: Sequence[str], output: Path) -> tuple[int, float]:
@@ -69,6 +88,38 @@ def alive(pid: int, created: float) -> bool:
     if not found and pid in _children:
         _children.pop(pid).wait()  # reap it: it has ended
     return found
+
+
+def recorded(record: Path, kind: Callable[..., Status]) -> Status | None:
+    """The running program that a file records as JSON; None if it does not run."""
+    try:
+        found = kind(**json.loads(record.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return found if alive(found.pid, found.created) else None
+
+
+def why_silent(
+    name: str, program: _Status, answers: Callable[[int], bool], logs: Sequence[Path]
+) -> str:
+    """Waits until a program answers on its port; returns why it does not, empty if it does.
+
+    Args:
+        name: what messages call it.
+        answers: asks once, given the port.
+        logs: the files that have its last words.
+    """
+    deadline = time.monotonic() + _START_S
+    while not answers(program.port):
+        ended = not alive(program.pid, program.created)
+        if ended or time.monotonic() >= deadline:
+            what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
+            return (
+                f"{name} (pid {program.pid}, port {program.port}) {what}. "
+                f"Its last words:\n{last_words(*logs)}"
+            )
+        time.sleep(_POLL_S)
+    return ""
 
 
 def end(pid: int, created: float, how: signal.Signals) -> bool:

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,12 +17,12 @@ from holdfast.errors import Refused, RegistryUnavailable, Retriable
 from holdfast.local.broker import LocalKafka
 from holdfast.local.detached import (
     STOP_S,
-    alive,
     end,
-    last_words,
     launch,
     locked,
+    recorded,
     refuse_taken,
+    why_silent,
     write_whole,
 )
 from holdfast.local.ivy import REPOSITORY_VARIABLE, Program, downloaded_jars
@@ -35,8 +34,6 @@ __all__ = ["DEFAULT_PORT", "LocalRegistry", "RegistryStatus", "is_ready"]
 
 DEFAULT_PORT = 18081
 _API = "/apis/ccompat/v7"  # Confluent's, which clients of a schema registry speak
-_START_S = 120.0
-_POLL_S = 0.1
 _ANSWER_S = 5.0
 _HEAP = "256m"
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
@@ -85,11 +82,7 @@ class LocalRegistry:
 
     def status(self) -> RegistryStatus | None:
         """The running registry, or None."""
-        try:
-            found = RegistryStatus(**json.loads(self._record.read_text(encoding="utf-8")))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-        return found if alive(found.pid, found.created) else None
+        return recorded(self._record, RegistryStatus)
 
     def start(self, port: int = DEFAULT_PORT) -> RegistryStatus:
         """Start the registry and wait until it has read its topics; leaves a running one alone.
@@ -182,18 +175,12 @@ class LocalRegistry:
         }  # fmt: skip
 
     def _await_answer(self, registry: RegistryStatus) -> None:
-        deadline = time.monotonic() + _START_S
-        while not is_ready(registry.port):
-            ended = not alive(registry.pid, registry.created)
-            if ended or time.monotonic() >= deadline:
-                what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
-                raise RegistryUnavailable(
-                    f"The registry (pid {registry.pid}, port {registry.port}) {what}. "
-                    f"Its last words:\n{last_words(self.log_file, self._output)}",
-                    action=f"read {self.log_file} and {self._output}; does Kafka run at "
-                    f"{registry.bootstrap_servers}?",
-                )
-            time.sleep(_POLL_S)
+        if silent := why_silent("The registry", registry, is_ready, (self.log_file, self._output)):
+            raise RegistryUnavailable(
+                silent,
+                action=f"read {self.log_file} and {self._output}; does Kafka run at "
+                f"{registry.bootstrap_servers}?",
+            )
 
 
 def is_ready(port: int) -> bool:

@@ -18,7 +18,7 @@ from holdfast.local.registry import LocalRegistry
 from holdfast.types.status import JobStatus
 from holdfast.types.words import counted
 
-__all__ = ["NOT_RUNNING", "command", "home_option"]
+__all__ = ["NOT_RUNNING", "command", "home_option", "port_option"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _DERIVED = ("state", "run", "spark")  # useless without their topics
@@ -38,6 +38,17 @@ def home_option(function: _F) -> _F:
     )(function)
 
 
+def port_option(default: int) -> Callable[[_F], _F]:
+    """Adds --port to the command that starts a local program."""
+    return click.option(
+        "--port",
+        type=click.IntRange(0, 65_535),
+        default=default,
+        show_default=True,
+        help="0 takes a free one.",
+    )
+
+
 @click.group("kafka")
 def command() -> None:
     """Start and stop a local Kafka.
@@ -48,13 +59,7 @@ def command() -> None:
 
 @command.command("start")
 @home_option
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="0 takes a free one.",
-)
+@port_option(DEFAULT_PORT)
 @click.option("--wipe", is_flag=True, help="First delete the data of an earlier Kafka.")
 def start(home: Path, port: int, wipe: bool) -> None:
     """Start Kafka in the background.

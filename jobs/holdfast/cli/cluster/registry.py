@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.cluster.kafka import NOT_RUNNING, home_option
+from holdfast.cli.cluster.kafka import NOT_RUNNING, home_option, port_option
 from holdfast.cli.progress import reporter
 from holdfast.local.registry import DEFAULT_PORT, LocalRegistry, RegistryStatus, is_ready
 
@@ -24,13 +24,7 @@ def command() -> None:
 
 @command.command("start")
 @home_option
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="0 takes a free one.",
-)
+@port_option(DEFAULT_PORT)
 def start(home: Path, port: int) -> None:
     """Start the registry in the background.
 
