@@ -9,11 +9,7 @@ Clients find it by the environment: `dynamo.environment()`.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -22,6 +18,7 @@ from holdfast.local.ivy import Program, downloaded_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port, taken
 from holdfast.state.remote import dynamodb
+from tests.support.server_process import ServerProcess
 
 __all__ = ["DynamoServer", "in_environment"]
 
@@ -37,17 +34,15 @@ _DYNAMODB = Program(
     types=("jar", "bundle", "so"),
 )
 _START_S = 60.0
-_POLL_S = 0.05
 _TIMEOUT_MS = 5_000
 
 
-class DynamoServer:
-    """Owns the process from `with` until its end; the data are in its memory."""
+class DynamoServer(ServerProcess):
+    """Keeps its data in its memory."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        super().__init__(folder / "dynamodb.log")
         self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables by which clients find the server, and log in."""
@@ -69,48 +64,12 @@ class DynamoServer:
             for key in items:
                 link.ask("delete_item", TableName=name, Key=key)
 
-    def drop(self) -> None:
-        """Deletes the table."""
-        link = dynamodb.DynamoLink(self.settings())
-        link.ask("delete_table", TableName=link.table)
-
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         jars = downloaded_jars(_DYNAMODB, print, os.environ)
         command = [find_java(), *_JAVA_OPTIONS, f"-Djava.library.path={jars}", "-cp", f"{jars}/*"]
         command += [_MAIN, "-port", str(self._port), "-disableTelemetry", "-inMemory"]
-        with (self._folder / "dynamodb.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + _START_S
-        while not taken(self._port):
-            assert self._process.poll() is None, (self._folder / "dynamodb.log").read_text()
-            assert time.monotonic() < deadline, "DynamoDB Local does not answer"
-            time.sleep(_POLL_S)
-
-    def kill(self) -> None:
-        assert self._process is not None, "it runs"
-        self._process.kill()
-        self._process.wait()
-
-    def pause(self) -> None:
-        """It hangs, until `resume`."""
-        self._signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None, "it runs"
-        self._process.send_signal(number)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        self._launch(command, lambda: taken(self._port), _START_S)
 
 
 def in_environment(server: DynamoServer, monkeypatch: pytest.MonkeyPatch) -> None:

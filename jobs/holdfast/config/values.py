@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 __all__ = [
     "Kind",
@@ -187,21 +187,10 @@ def database() -> Kind:
     def parse(value: object) -> str:
         found = str(value).strip()
         parts = urlsplit(found)
-        table = parts.scheme == "dynamodb"
-        if not (table or parts.scheme in {"redis", "rediss"}) or not parts.hostname:
+        check = _DATABASES.get(parts.scheme)
+        if check is None or not parts.hostname or parts.port == 0:
             raise ValueError("it is none of them")
-        if "@" in parts.netloc:
-            raise ValueError(
-                "it holds credentials, which everybody who sees the job's settings could read; "
-                + _WHERE_CREDENTIALS[table]
-            )
-        number, name = parts.path.removeprefix("/"), _TABLE.fullmatch(parts.path)
-        if table and (parts.port or not name):
-            raise ValueError("it must have a region and the name of a table")
-        if (parts.port or 1) < 1:
-            raise ValueError("it is none of them")
-        if parts.query or parts.fragment or not (table or not number or number.isdecimal()):
-            raise ValueError("it has more than a server and a number")
+        check(parts)
         return found
 
     return Kind(
@@ -209,8 +198,26 @@ def database() -> Kind:
     )
 
 
+def _check_redis(parts: SplitResult) -> None:
+    _refuse_credentials(parts, "set state.remote.user and state.remote.password.file")
+    number = parts.path.removeprefix("/")
+    if parts.query or parts.fragment or (number and not number.isdecimal()):
+        raise ValueError("it has more than a server and a number")
+
+
+def _check_dynamodb(parts: SplitResult) -> None:
+    _refuse_credentials(parts, "give the executors a role, or AWS_* variables")
+    if parts.port or parts.query or parts.fragment or not _TABLE.fullmatch(parts.path):
+        raise ValueError("it has more or less than a region and the name of a table")
+
+
+def _refuse_credentials(parts: SplitResult, instead: str) -> None:
+    if "@" in parts.netloc:
+        raise ValueError(
+            "it holds credentials, which everybody who sees the job's settings could read; "
+            f"{instead}"
+        )
+
+
+_DATABASES = {"redis": _check_redis, "rediss": _check_redis, "dynamodb": _check_dynamodb}
 _TABLE = re.compile(r"/[A-Za-z0-9_.-]{3,255}")
-_WHERE_CREDENTIALS = {
-    False: "set state.remote.user and state.remote.password.file",
-    True: "give the executors a role, or AWS_* variables",
-}

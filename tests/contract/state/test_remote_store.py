@@ -449,6 +449,18 @@ def test_a_table_that_was_deleted_is_made_again(dynamo: DynamoServer) -> None:
     assert list(again.scan(b"", None)) == PUTS
 
 
+def test_a_table_with_other_keys_is_refused(dynamo: DynamoServer) -> None:
+    DynamoLink(dynamo.settings()).ask(
+        "create_table",
+        TableName="of.others",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    with pytest.raises(Refused, match="its partition key is `s`"):
+        open_remote(dynamo.settings("of.others"), NAME)
+
+
 def test_rows_of_every_size_that_dynamodb_takes(dynamo: DynamoServer) -> None:
     dynamo.lose()
     store = open_remote(dynamo.settings(), NAME)

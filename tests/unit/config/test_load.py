@@ -280,7 +280,8 @@ _REMOTE = {"state__backend": "remote", "state__remote__uri": "redis://db:6379/0"
     "uri",
     [
         "redis://clerk:canary@db:6379/0", "redis://:canary@db", "http://db", "redis:///1",
-        "redis://db/rows", "redis://db/0?password=canary", "redis://db:99999", "dynamodb:///rows",
+        "redis://db/rows", "redis://db/0?password=canary", "redis://db:99999", "redis://db:0",
+        "dynamodb:///rows",
         "dynamodb://id:canary@eu-west-1/rows", "dynamodb://eu-west-1", "dynamodb://eu-west-1/a/b",
         "dynamodb://eu-west-1:80/rows", "dynamodb://eu-west-1/rows?key=canary",
     ],

@@ -84,8 +84,9 @@ class DynamoLink:
             answer: dict[str, Any] = getattr(self._client, operation)(**parameters)
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
             codes = _codes(error)
-            if not codes.isdisjoint(_ANSWERS):
-                raise _ANSWERS[(codes & _ANSWERS.keys()).pop()] from error
+            for code, known in _ANSWERS.items():
+                if code in codes:
+                    raise known from error
             raise _translated(error, codes, self.address) from error
         return answer
 
