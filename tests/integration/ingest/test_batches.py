@@ -168,7 +168,7 @@ def test_aborted_and_open_transactions_stay_invisible(
     batches = Batches(options(topic), {0: 0})
     assert batches.next() == [(0, 0), (0, 1), (0, 2)]
     assert batches.next() == []
-    held.commit_transaction(30)
+    topics.end_transaction(servers, topic, held)
     assert batches.next() == [(0, 8), (0, 9)]
 
 

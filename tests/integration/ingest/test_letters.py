@@ -20,6 +20,7 @@ from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
 from holdfast.types.topology import Source
 from tests.integration.ingest import topics
+from tests.integration.transport.settling import await_settled
 
 AT_MS = 1_700_000_000_000
 
@@ -53,9 +54,10 @@ class _Job:
         ]
         letters.write(found)
         letters.close()
+        await_settled(Admin(self.client), self.topic)
 
     def records(self) -> list[tuple[Any, ...]]:
-        start, end = Admin(self.client).bounds(self.source)[0]
+        start, end = await_settled(Admin(self.client), self.source)[0]
         reader = PartitionReader(self.client, self.source, 0, headers=True)
         chunks = list(reader.read(start, end)) if start < end else []
         reader.close()

@@ -95,7 +95,7 @@ def test_open_and_aborted_transactions_are_invisible_and_the_trailing_marker_is_
     assert time.monotonic() - began < 9, "the trailing marker was waited for, which takes 10 s"
     assert values(chunks) == [b"good0", b"good1", b"good2"]
     assert chunks[-1].position == 7
-    held.commit_transaction(30)
+    topics.end_transaction(servers, topic, held)
     wait_for_end(reader, 10)
     assert values(list(reader.read(7, 10))) == [b"open0", b"open1"]
 

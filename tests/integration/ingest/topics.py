@@ -23,6 +23,7 @@ __all__ = [
     "create",
     "delete_records",
     "end",
+    "end_transaction",
     "letters",
     "open_transaction",
     "produce",
@@ -131,7 +132,7 @@ def produce(
 def open_transaction(
     servers: str, topic: str, records: Iterable[Record], partition: int = 0
 ) -> Producer:
-    """Records in a transaction that is still open; the caller commits or aborts it."""
+    """Records in a transaction that is still open; `end_transaction` ends it."""
     producer = Producer(
         {"bootstrap.servers": servers, "transactional.id": f"t-{uuid.uuid4().hex[:10]}"}
     )
@@ -152,7 +153,13 @@ def transaction(
     commit: bool = True,
 ) -> None:
     producer = open_transaction(servers, topic, records, partition)
+    end_transaction(servers, topic, producer, commit=commit)
+
+
+def end_transaction(servers: str, topic: str, producer: Producer, *, commit: bool = True) -> None:
+    """Commit or abort the only open transaction of a topic; readers see its end afterwards."""
     if commit:
         producer.commit_transaction(30)
     else:
         producer.abort_transaction(30)
+    await_settled(Admin({"bootstrap.servers": servers}), topic)

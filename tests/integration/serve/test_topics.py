@@ -12,6 +12,7 @@ from holdfast.errors import BadRequest, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.serve.console.topics import JobTopic, Look, Topics
 from holdfast.transport.cluster.admin import Admin
+from tests.integration.transport.settling import await_settled
 
 PARTITIONS = 3
 
@@ -40,6 +41,7 @@ def send(client: dict[str, str], topic: str, count: int, partition: int = 0) -> 
         at_ms = 1_000 * (number + 1)
         producer.produce(topic, value, b"k", partition=partition, headers=headers, timestamp=at_ms)
         producer.commit_transaction()
+    await_settled(Admin(client), topic)
 
 
 def test_the_newest_messages_come_first_with_their_headers(
