@@ -37,7 +37,10 @@ __all__ = [
     "QueryTooLarge",
     "RecordTooLarge",
     "Refused",
+    "RegistryUnavailable",
     "Retriable",
+    "SchemaMissing",
+    "SchemaRefused",
     "SinkOwned",
     "SnapshotDamaged",
     "SnapshotsUnavailable",
@@ -112,6 +115,10 @@ class CommitUnknown(Retriable):
 
 class KafkaUnavailable(Retriable):
     """A broker did not answer in time; wait and try again."""
+
+
+class RegistryUnavailable(Retriable):
+    """The schema registry does not answer, or not as one: wait and try again."""
 
 
 class ExecutorsMissing(Retriable):
@@ -216,6 +223,14 @@ class InvalidConfig(Refused):
 
 class IncompatibleStatement(Refused):
     """The table's changelog was written by a statement whose state differs."""
+
+
+class SchemaMissing(Refused):
+    """The schema registry has no schema with that id, subject or version."""
+
+
+class SchemaRefused(Refused):
+    """The schema registry does not take a schema: choose another subject, or other columns."""
 
 
 class SinkOwned(Refused):

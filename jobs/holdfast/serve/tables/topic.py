@@ -105,7 +105,8 @@ class TopicTable(StoredTable):
     def key_of(self, values: Sequence[Any]) -> bytes:
         source, arrays = self.source, key_columns_of(self.key_columns, values)
         form, delimiter = source.key_format, source.key_delimiter
-        return encode_keys(source.key_columns, arrays, form, delimiter)[0] or b""
+        schema = source.key_schema
+        return encode_keys(source.key_columns, arrays, form, delimiter, schema=schema)[0] or b""
 
     def partition_of(self, key: bytes) -> int | None:
         # The partition of a windowed key depends on its window, too.

@@ -30,10 +30,12 @@ import pyarrow.compute as pc
 from holdfast.tasks.evaluate.as_numbers import from_numbers
 from holdfast.tasks.evaluate.plain_text import delimited_rows
 from holdfast.tasks.evaluate.values import encode_single, json_objects, text_ready
+from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.column_pieces import as_array
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, WindowKind
+from holdfast.types.schemas import DataSchema
+from holdfast.types.topology import Format, Sink, WindowKind
 
 __all__ = [
     "decode_keys",
@@ -192,17 +194,12 @@ def keeps_state_keys(columns: Sequence[Column], form: Format) -> bool:
     return form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT)
 
 
-def sink_keys(
-    keys: Sequence[bytes],
-    columns: Sequence[Column],
-    arrays: Sequence[pa.Array],
-    form: Format,
-    delimiter: str = ",",
-) -> list[bytes]:
+def sink_keys(keys: Sequence[bytes], arrays: Sequence[pa.Array], sink: Sink) -> list[bytes]:
     """Record keys of the sink topic for plain state keys, in the sink's key format."""
+    columns, form = sink.key_columns, sink.key_format
     if keeps_state_keys(columns, form):
         return list(keys)
-    encoded = encode_keys(columns, arrays, form, delimiter)
+    encoded = encode_keys(columns, arrays, form, sink.key_delimiter, schema=sink.key_schema)
     return [k or b"" for k in encoded]  # no part of a state key is null
 
 
@@ -213,17 +210,24 @@ def encode_keys(
     delimiter: str = ",",
     *,
     always: bool = False,
+    schema: DataSchema | None = None,
 ) -> list[bytes | None]:
-    """Record keys from key columns.
+    """Record keys from key columns; `schema`: the registered one of formats that have one.
 
     A row whose key columns are all null has no key, unless there are several and `always` is set.
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
-    if len(columns) == 1 and form is not Format.DELIMITED:
+    encoded: Sequence[bytes | None]
+    language = LANGUAGES.get(form)
+    if len(columns) == 1 and language is not None and language.unwraps:
+        return list(language.encode(columns, arrays, schema, unwrapped=True))
+    if len(columns) == 1 and language is None and form is not Format.DELIMITED:
         return encode_single(columns[0], arrays[0], form)
-    if form is Format.JSON:
-        encoded: Sequence[bytes] = json_objects(columns, arrays)
+    if language is not None:
+        encoded = language.encode(columns, arrays, schema, unwrapped=False)
+    elif form is Format.JSON:
+        encoded = json_objects(columns, arrays)
     else:
         ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         encoded = delimited_rows(ready, delimiter)

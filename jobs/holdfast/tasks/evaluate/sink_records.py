@@ -40,6 +40,7 @@ class SinkRecords:
             sink.key_format,
             sink.key_delimiter,
             always=sink.always_keyed,
+            schema=sink.key_schema,
         )
 
     def windowed(
@@ -62,6 +63,7 @@ class SinkRecords:
             sink.value_format,
             wrap=sink.wrap_single,
             delimiter=sink.delimiter,
+            schema=sink.value_schema,
         )
 
     def times(

@@ -1,0 +1,1 @@
+"""Formats with a schema registry: their schemas as SQL columns and back, and their encoders."""
