@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 __all__ = ["Cursor", "Rows"]
 
-Rows = npt.NDArray[np.intp]
+Rows: TypeAlias = "npt.NDArray[np.intp]"
 _PADDING = 16  # zeros after the last payload, so that a number that begins within it can be read
 _VARINT_MAX = 10  # bytes
 

@@ -17,7 +17,7 @@ from holdfast.types.schema import Base, SqlType
 
 __all__ = ["leaf"]
 
-_Read: TypeAlias = Callable[[Cursor, Rows], pa.Array]
+_Read: TypeAlias = "Callable[[Cursor, Rows], pa.Array]"
 _MICROS = (1 << 63) // 1000
 _DAY_MS = 86_400_000
 _INTEGERS = ("int", "long")

@@ -19,7 +19,7 @@ from holdfast.types.schema import Base, Column, SqlType
 
 __all__ = ["Read", "column_readers", "whole_reader"]
 
-Read: TypeAlias = Callable[[Cursor, Rows], pa.Array]
+Read: TypeAlias = "Callable[[Cursor, Rows], pa.Array]"
 """Reads a value of each of the rows, and moves their places behind it."""
 _EMPTY_ITEMS_MAX = 100_000  # items of no bytes in one record: its size does not bound them
 

@@ -30,7 +30,7 @@ from holdfast.types.schemas import DataSchema
 
 __all__ = ["AvroEncoder", "field_of"]
 
-_Encode: TypeAlias = Callable[[pa.Array], pa.Array]
+_Encode: TypeAlias = "Callable[[pa.Array], pa.Array]"
 """A BINARY array without nulls; the bytes of NULL mean nothing."""
 _HEADER = struct.Struct(">BI")
 _INTEGERS = (Base.INTEGER, Base.BIGINT)
@@ -47,7 +47,8 @@ class AvroEncoder:
         self._unwrapped = unwrapped
         self._encode: Callable[[Sequence[pa.Array]], pa.Array]
         if unwrapped:
-            whole = _encoder(root, columns[0].type, columns[0].name)
+            make = _union if root.kind == "union" else _plain  # a NULL has no payload
+            whole = make(root, columns[0].type, columns[0].name)
             self._encode = lambda arrays: whole(arrays[0])
         elif root.kind != "record":
             raise SchemaRefused(
@@ -103,7 +104,7 @@ def _record(
 
 
 def _default(field: AvroField, record: AvroNode) -> bytes:
-    """What is written into a field without a column: its default, if that is null."""
+    """The bytes of a field without a column: its default, if that is null."""
     nulls = [i for i, b in enumerate(field.type.branches) if b.kind == "null"]
     if field.type.kind == "null":
         return b""

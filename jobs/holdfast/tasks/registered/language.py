@@ -16,7 +16,7 @@ __all__ = ["LANGUAGES", "Language", "encode_registered"]
 
 
 class Language(Protocol):
-    """What a format with a schema registry does, beside decoding (`holdfast.ingest.formats`).
+    """The part of a format with a schema registry beside decoding (`holdfast.ingest.formats`).
 
     `unwrapped`: the schema is that of the only column, not of a record of columns.
     """
