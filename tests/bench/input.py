@@ -50,9 +50,14 @@ def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterato
         size = min(_CHUNK, count - at)
         customers = draw(size).tolist()
         amounts = generator.integers(1, 100, size).tolist()
-        titles = generator.integers(0, spec.titles, size).tolist()
+        titles = generator.integers(0, spec.titles, size)
+        if spec.hot:
+            titles[generator.random(size) < spec.hot] = 0
         times = [first_ms + n * spec.every_ms for n in range(at, at + size)]
-        yield [_record(*fields) for fields in zip(customers, amounts, titles, times, strict=True)]
+        yield [
+            _record(*fields)
+            for fields in zip(customers, amounts, titles.tolist(), times, strict=True)
+        ]
 
 
 def _record(customer: int, amount: int, title: int, ts: int) -> Record:

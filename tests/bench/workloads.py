@@ -29,7 +29,7 @@ class Query(StrEnum):
     `WINDOW` is 5 minutes, `SESSION` a gap of 5 minutes; `JOIN` pairs orders with their payments
     when they are no more than 10 minutes apart.  `COMPUTED` is by title: COUNT and three SUMs of
     computed columns over the sales that pass a computed WHERE.  `EXPRESSION` is by the first ten
-    characters of the title in upper case.
+    characters of the title in upper case.  `DISTINCT` is by title: COUNT and how many customers.
     """
 
     CUSTOMER = "customer"
@@ -39,6 +39,7 @@ class Query(StrEnum):
     JOIN = "join"
     COMPUTED = "computed"
     EXPRESSION = "expression"
+    DISTINCT = "distinct"
 
 
 # The queries that every peer is written for: Quix Streams and Spark have no exactly-once join or
@@ -60,6 +61,7 @@ class Kind(StrEnum):
 class Input:
     """The input of a workload: `skew` 0 is uniform over `keys` customers, else Zipf's exponent.
 
+    `hot`: which part of the records is of one title; the rest is uniform over all `titles`.
     Records of a topic are `every_ms` of event time apart; each topic has as many of them.
     """
 
@@ -67,6 +69,7 @@ class Input:
     keys: int = 1_000_000
     skew: float = 0.0
     titles: int = 10_000
+    hot: float = 0.0
     every_ms: int = 1
     topics: tuple[str, ...] = ("sales",)
 
@@ -77,6 +80,9 @@ INPUTS = {
         Input("uniform"),
         Input("zipf", skew=1.2),
         Input("many-keys", keys=10_000_000),
+        Input("most-keys", keys=100_000_000),
+        Input("hot", hot=0.9),
+        Input("shelves", titles=1_000),
         # A customer comes every 200 s on average: most sessions are several records long.
         Input("visits", keys=100_000, every_ms=2),
         Input("orders", keys=100_000, every_ms=10, topics=("orders", "payments")),
@@ -115,6 +121,9 @@ WORKLOADS = {
         Workload("i", "sessions of customers", Query.SESSION, "visits", part=2, goal=2.0),
         Workload("j", "WHERE and three computed columns, by title", Query.COMPUTED, "uniform"),
         Workload("k", "grouped by an expression", Query.EXPRESSION, "uniform"),
+        Workload("hot", "grouped by title, 90 % of the records on one", Query.TITLE, "hot"),
+        Workload("distinct", "distinct customers of 1,000 titles", Query.DISTINCT, "shelves"),
+        Workload("a100", "100 M uniform keys", Query.CUSTOMER, "most-keys"),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
         Workload("g01", "SIGKILL, 100 k keys", Query.CUSTOMER, "visits", Kind.KILL),
         Workload("l1", "SIGKILL and volume lost, 1 M keys", Query.CUSTOMER, "uniform", Kind.LOSE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -17,10 +18,11 @@ from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import changelog_topic, dead_letter_topic
+from holdfast.types.status import JobStatus
 from tests.integration.ingest import topics
 from tests.integration.transport.settling import await_settled
 from tests.security.odd_records import COLUMNS, Odd, odd_records
-from tests.support.running_job import RunningJob
+from tests.support.running_job import WAIT_S, RunningJob
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -179,3 +181,39 @@ def test_a_row_that_has_grown_too_large_is_named_and_costs_no_other_row(
     assert Counter(key for key, _ in rows) == Counter([k for k, _ in small] + [b"large"])
     (value,) = (value for key, value in rows if key == b"large")
     assert orjson.loads(value or b"") == {"VS": [orjson.loads(v)["v"] for _, v in large]}
+
+
+def test_one_table_stands_still_while_the_others_go_on(
+    job: Callable[[str], Job], kafka: BrokerStatus
+) -> None:
+    topic = topics.create(kafka.bootstrap_servers)
+    others = f"CREATE TABLE kinds WITH (KAFKA_TOPIC='{topic}-kinds') AS SELECT id, "
+    others += "COUNT_DISTINCT(v) AS n, COUNT(*) AS c FROM events GROUP BY id;"
+    running = job(LISTS.format(topic=topic) + others)
+    sink, changelog = f"{topic}-lists", changelog_topic(running.application_id, "ctas_lists")
+    topics.create(kafka.bootstrap_servers, name=sink, config={"max.message.bytes": "9000000"})
+    running.start()
+    send(running.client, topic, *[(b"k%d" % n, b'{"v": "%d"}' % n) for n in range(50)])
+    running.until(lambda s: _records(s) == {"ctas_lists": 50, "ctas_kinds": 50}, "the first batch")
+
+    large = os.urandom(500_000).hex().encode()
+    send(running.client, topic, *[(b"large", b'{"v": "%s%d"}' % (large, n)) for n in range(2)])
+    send(running.client, topic, *[(b"k%d" % n, b'{"v": "again"}') for n in range(50)])
+    running.until(lambda s: _records(s)["ctas_kinds"] == 102, "that the other table goes on")
+    deadline = time.monotonic() + WAIT_S
+    while "stands still, the other queries go on" not in running.log_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert f"A record for topic {changelog} " in running.log_text()
+    assert {orjson.loads(v or b"")["C"] for _, v in running.read(f"{topic}-kinds")} == {1, 2}
+
+    TopicSettings(running.client).alter(changelog, {"max.message.bytes": "9000000"})
+    running.until(lambda s: _records(s)["ctas_lists"] == 102, "that the table goes on by itself")
+    assert running.stop() == 0
+    last = dict(running.read(sink))
+    assert len(orjson.loads(last[b"large"] or b"")["VS"]) == 2
+    assert all(len(orjson.loads(last[b"k%d" % n] or b"")["VS"]) == 2 for n in range(50))
+
+
+def _records(status: JobStatus) -> dict[str, int]:
+    return {name: query.records_total for name, query in status.queries.items()}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from holdfast.judge.verdict import TableVerdict, Verdict
-from holdfast.tasks.aggregates import extremes, lists, numeric
+from holdfast.tasks.aggregates import extremes, lists, numeric, sketches
 from holdfast.tasks.processors.tables import changes
 from tests.simulation.jobs.judged_kinds import Inputs, JudgedJob
 from tests.simulation.jobs.kinds import Sent
@@ -26,6 +26,8 @@ STATEMENTS = {
     "extremes": "CREATE TABLE s AS SELECT k, MAX(x) AS m, MIN(x) AS l FROM a GROUP BY k;",
     "distinct": "CREATE TABLE s AS SELECT k, COUNT_DISTINCT(x) AS n, TOPKDISTINCT(x, 3) AS l "
     "FROM a GROUP BY k;",
+    "near": "CREATE TABLE s AS SELECT k, APPROX_COUNT_DISTINCT(x) AS n, APPROX_QUANTILE(x, 0.5, 1) "
+    "AS q, APPROX_TOP_K(k, 2) AS m, LATEST_BY_OFFSET(x) AS l FROM a GROUP BY k;",
     "decimals": "CREATE TABLE s AS SELECT k, SUM(m) AS m FROM a GROUP BY k;",
     "groups": "CREATE TABLE s AS SELECT f, COUNT(*) AS n FROM t GROUP BY f;",
 }
@@ -126,10 +128,27 @@ def _operators(of: Any, name: str) -> Callable[[pytest.MonkeyPatch], None]:
     return lambda patch: patch.setattr(of, name, loose)
 
 
+def _counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """A sketch is merged with itself."""
+    real = sketches.TopSketch.add
+
+    def twice(self: Any, sketch: Any, values: Any) -> None:
+        real(self, sketch, [*values, *values])
+
+    patch.setattr(sketches.TopSketch, "add", twice)
+
+
+def _quantiles_upside_down(patch: pytest.MonkeyPatch) -> None:
+    real = sketches.Quantiles.at
+    patch.setattr(sketches.Quantiles, "at", lambda self, share: real(self, 1 - share))
+
+
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "nan-is-nothing": (_nan_is_nothing, "extremes"),
     "no-nan-is-another": (_no_nan_is_another, "distinct"),
     "zero-for-too-much": (_zero_for_too_much, "decimals"),
+    "counted-twice": (_counted_twice, "near"),
+    "quantiles-upside-down": (_quantiles_upside_down, "near"),
     "groups-by-operator": (_operators(changes.ChangesProcessor, "_groups_of"), "groups"),
 }  # fmt: skip
 

@@ -52,6 +52,7 @@ class CutRunner:
         self._stream_time = NO_TIME
         self._offset = 0
         self.rows: dict[bytes, bytes] = {}
+        self.elements: dict[bytes, bytes | None] = {}
         self.changelog: dict[bytes, bytes] = {}
         self.sink: dict[bytes | None, Told] = {}
         self.told: list[tuple[bytes | None, Told]] = []
@@ -73,6 +74,7 @@ class CutRunner:
                 place.pop(key, None)
                 if row is not None:
                     place[key] = row
+        self.elements |= changes.elements
         sent = zip(changes.sink_keys, changes.sink_values, changes.sink_timestamps, strict=True)
         for key, value, time in sent:
             self.told.append((key, (value, time)))
@@ -83,7 +85,7 @@ class CutRunner:
     def _process(self, records: Sequence[Row]) -> Any:
         rows = [self._placed(n, record) for n, record in enumerate(records)]
         return self._processor.process(
-            self._packed(rows), self._stream_time, RowsView(dict(self.rows))
+            self._packed(rows), self._stream_time, RowsView(dict(self.rows), dict(self.elements))
         )
 
     def _placed(self, number: int, record: Row) -> dict[str, Any]:

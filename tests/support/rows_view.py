@@ -13,13 +13,21 @@ __all__ = ["RowsView"]
 
 
 class RowsView:
-    """A `StoreView` over a dict."""
+    """A `StoreView` over a dict of rows, and one of element rows."""
 
-    def __init__(self, rows: Mapping[bytes, bytes | None]) -> None:
+    def __init__(
+        self,
+        rows: Mapping[bytes, bytes | None],
+        elements: Mapping[bytes, bytes | None] | None = None,
+    ) -> None:
         self._rows = rows
+        self._elements = {} if elements is None else elements
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self._rows.get(k) for k in keys]
+
+    def get_elements(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._elements.get(k) for k in keys]
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         for key, row in sorted(self._rows.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -9,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.deploy.local.processes import signal_all, tree_of
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import Chunk, PartitionReader
-from holdfast.types.status import JobStatus, status_path
+from holdfast.types.status import ExecutorStatus, JobStatus, status_path
 
 __all__ = ["WAIT_S", "RunningJob"]
 
@@ -69,6 +71,12 @@ class RunningJob:
             assert self.process is None or self.process.poll() is None, self.log()
             time.sleep(0.1)
         raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
+
+    @staticmethod
+    def kill_executor(victim: ExecutorStatus) -> None:
+        """SIGKILL to an executor and its workers."""
+        executor, *workers = tree_of(victim.jvm_pid)
+        signal_all([*workers, executor], signal.SIGKILL)  # some workers end by themselves
 
     def log(self) -> str:
         """The end of the driver's log."""

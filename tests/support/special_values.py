@@ -49,9 +49,10 @@ EXACT = (
     "LATEST_BY_OFFSET(d, 2)", "EARLIEST_BY_OFFSET(d, 2, false)", "COLLECT_LIST(d)",
     "COLLECT_SET(d)", "COUNT_DISTINCT(d)", "TOPK(d, 2)", "TOPK(d, t, 2)", "TOPK(b, 2)",
     "TOPKDISTINCT(d, 3)", "HISTOGRAM(t)", "ATTR(d)", "ATTR(t)", "CORRELATION(q, r)",
+    "COUNT_DISTINCT(t)", "COUNT_DISTINCT(c)", "COUNT_DISTINCT(a)",
 )  # fmt: skip
 # What does but for its last digits, or the order of what its state holds.
-ROUNDED = ("STDDEV_SAMPLE(r)", "STDDEV_SAMP(i)", "STDDEV_SAMP(q)", "COUNT_DISTINCT(t)", "AVG(e)")
+ROUNDED = ("STDDEV_SAMPLE(r)", "STDDEV_SAMP(i)", "STDDEV_SAMP(q)", "AVG(e)")
 
 
 def declared(name: str, select: str, *, emit: str = "batch", kind: str = "TABLE") -> Query:

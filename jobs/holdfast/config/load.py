@@ -282,6 +282,12 @@ def _check_remote(collected: _Collected) -> None:
         collected.problems.append(
             "state.remote.uri: state.backend=remote needs a database; set redis://host:6379/0"
         )
+    if str(fields.get(("state", "remote", "uri"))).startswith("dynamodb:"):
+        collected.problems += [
+            f"state.remote.{name}: DynamoDB has none; give the executors a role, or AWS_* variables"
+            for field, name in (("user", "user"), ("password_file", "password.file"))
+            if fields.get(("state", "remote", field))
+        ]
     # Executors have a working folder of their own.
     if file := fields.get(("state", "remote", "password_file")):
         fields["state", "remote", "password_file"] = str(Path(str(file)).absolute())

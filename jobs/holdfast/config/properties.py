@@ -230,22 +230,23 @@ def _remote() -> tuple[Property, ...]:
         Property(
             "state.remote.uri",
             at("uri"),
-            values.database("redis", "rediss"),
-            "the database of state.backend=remote; rediss speaks TLS",
+            values.database(),
+            "the database of state.backend=remote; rediss speaks TLS, as DynamoDB does",
             default="none",
         ),
         Property(
             "state.remote.user",
             at("user"),
             values.text("a name"),
-            "as whom executors log in there",
+            "as whom executors log in there (Redis)",
             default="the database's default user",
         ),
         Property(
             "state.remote.password.file",
             at("password_file"),
             values.text("a path"),
-            "file with the password, on the executors, which read it at every opening of a store",
+            "file with the password, on the executors, which read it at every opening of a store "
+            "(Redis)",
             default="none",
         ),
         Property(

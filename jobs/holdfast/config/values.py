@@ -181,22 +181,36 @@ def place(*schemes: str) -> Kind:
     return Kind(f"an absolute path, or {', '.join(f'{s}://…' for s in schemes)}", parse)
 
 
-def database(*schemes: str) -> Kind:
-    """A URI of a database's server, and a number in it, without credentials."""
+def database() -> Kind:
+    """The URI of a database for remote stores, without credentials."""
 
     def parse(value: object) -> str:
         found = str(value).strip()
         parts = urlsplit(found)
-        if parts.scheme not in schemes or not parts.hostname or (parts.port or 1) < 1:
+        table = parts.scheme == "dynamodb"
+        if not (table or parts.scheme in {"redis", "rediss"}) or not parts.hostname:
             raise ValueError("it is none of them")
         if "@" in parts.netloc:
             raise ValueError(
                 "it holds credentials, which everybody who sees the job's settings could read; "
-                "set state.remote.user and state.remote.password.file"
+                + _WHERE_CREDENTIALS[table]
             )
-        number = parts.path.removeprefix("/")
-        if parts.query or parts.fragment or (number and not number.isdecimal()):
+        number, name = parts.path.removeprefix("/"), _TABLE.fullmatch(parts.path)
+        if table and (parts.port or not name):
+            raise ValueError("it must have a region and the name of a table")
+        if (parts.port or 1) < 1:
+            raise ValueError("it is none of them")
+        if parts.query or parts.fragment or not (table or not number or number.isdecimal()):
             raise ValueError("it has more than a server and a number")
         return found
 
-    return Kind(" or ".join(f"{s}://host:port/number" for s in schemes), parse)
+    return Kind(
+        "redis://host:port/number, rediss://host:port/number or dynamodb://region/table", parse
+    )
+
+
+_TABLE = re.compile(r"/[A-Za-z0-9_.-]{3,255}")
+_WHERE_CREDENTIALS = {
+    False: "set state.remote.user and state.remote.password.file",
+    True: "give the executors a role, or AWS_* variables",
+}

@@ -109,6 +109,8 @@ class ChangelogEvidence:
         stores: by state partition; None: they could not be read.
         heads: the head of each row; a row in another layout is None, and all of it is None when
             keys of these types are not read.
+        elements: of rows whose distinct values are records of their own, the number of those by
+            the value column that counts them.
     """
 
     folded: Mapping[int, FoldedPartition]
@@ -116,6 +118,7 @@ class ChangelogEvidence:
     rows_max: int
     stores: Mapping[int, Sequence[StoreDigest]] | None = None
     heads: Mapping[Key, RowHead | None] | None = None
+    elements: Mapping[Key, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

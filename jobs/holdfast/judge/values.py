@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 __all__ = [
     "COLLECT_LIMIT",
     "EXAMPLES_MAX",
+    "QUANTILE_ERROR",
     "Key",
     "Match",
     "OpenTransaction",
@@ -30,6 +32,11 @@ Row = Mapping[str, Any]  # value columns as their JSON form
 EXAMPLES_MAX = 5
 COLLECT_LIMIT = 1000  # ksqlDB keeps this many elements of COLLECT_LIST and COLLECT_SET
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-9  # for doubles: the order of a sum varies
+# The documented errors of approximate aggregates: six standard deviations of a count, which one in
+# 500 million counts exceeds; how far the share of a quantile may be off; the share of all values by
+# which the count of one may be too high.
+_COUNT_ERROR, QUANTILE_ERROR, _FREQUENCY_ERROR = 6 * 0.0163, 0.02, 3.5 / 1024
+_DIGEST_MOST = 1e290  # finite values beyond count as that much
 
 
 class Match(StrEnum):
@@ -38,6 +45,10 @@ class Match(StrEnum):
     EXACT = "exact"
     ANY_OF = "any of"  # `expected` lists every value that some legal order of records gives
     BAG = "bag"  # a list in any order, cut off at COLLECT_LIMIT
+    NEAR_COUNT = "near count"  # APPROX_COUNT_DISTINCT: `expected` is exact
+    BETWEEN = "between"  # APPROX_QUANTILE: `expected` has both bounds of each value
+    # APPROX_TOP_K: `expected` has the count of every item, and at last, without an item, k.
+    MOST_FREQUENT = "most frequent"
 
 
 class Untranslatable(Exception):
@@ -73,6 +84,8 @@ def same(expected: Any, actual: Any, match: Match = Match.EXACT) -> bool:
         return _equal(expected, actual)
     if match is Match.ANY_OF:
         return any(_equal(e, actual) for e in expected) or (not expected and actual is None)
+    if match in _NEAR:
+        return _NEAR[match](expected, actual)
     if not isinstance(actual, list) or not isinstance(expected, list):
         return expected is None and actual is None
     if len(actual) != min(len(expected), COLLECT_LIMIT):
@@ -117,3 +130,62 @@ def _close(expected: Any, actual: Any) -> bool:
     if not isinstance(expected, numbers) or not isinstance(actual, numbers):
         return False
     return math.isclose(float(expected), float(actual), rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+
+
+def _near_count(expected: Any, actual: Any) -> bool:
+    """Small counts are all but exact; two values in 67 million share a hash."""
+    if not isinstance(expected, int) or not isinstance(actual, int) or isinstance(actual, bool):
+        return False
+    return abs(expected - actual) <= max(1.0, expected * _COUNT_ERROR)
+
+
+def _between(expected: Any, actual: Any) -> bool:
+    if expected is None or actual is None:
+        return expected is None and actual is None
+    answers = actual if isinstance(actual, list) else [actual]
+    bounds = [expected[i : i + 2] for i in range(0, len(expected), 2)]
+    return len(answers) == len(bounds) and all(map(_within, answers, bounds))
+
+
+_NO_NUMBERS = {no_number(value): value for value in (math.nan, math.inf, -math.inf)}
+
+
+def _within(actual: Any, bounds: list[Any]) -> bool:
+    """Whether it is between the bounds; NaN is the greatest double."""
+    value, least, most = map(_number, (actual, *bounds))
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    if math.isfinite(least):
+        least = min(least, _DIGEST_MOST) - abs(least) * _RELATIVE
+    if math.isfinite(most):
+        most = max(most, -_DIGEST_MOST) + abs(most) * _RELATIVE
+    return _rank(least) <= _rank(float(value)) <= _rank(most)
+
+
+def _number(value: Any) -> Any:
+    return _NO_NUMBERS.get(value, value) if isinstance(value, str) else value
+
+
+def _rank(value: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def _most_frequent(expected: Any, actual: Any) -> bool:
+    """No count too low, none too high by more than the error, nothing frequent left out."""
+    *every, last = expected
+    counts = {_bagged(e["ITEM"]): e["COUNT"] for e in every}
+    found = [(_bagged(e["ITEM"]), e["COUNT"]) for e in actual or ()]
+    most = int(sum(counts.values()) * _FREQUENCY_ERROR)
+    near = all(0 <= n - counts.get(item, n + 1) <= most for item, n in found)
+    ordered = all(a[1] >= b[1] for a, b in pairwise(found))
+    left_out = [n for item, n in counts.items() if item not in dict(found)]
+    least = found[-1][1] if found and len(found) == last["COUNT"] else most
+    distinct = len(dict(found)) == len(found) <= last["COUNT"]
+    return near and ordered and distinct and max(left_out, default=0) <= least
+
+
+_NEAR = {
+    Match.NEAR_COUNT: _near_count,
+    Match.BETWEEN: _between,
+    Match.MOST_FREQUENT: _most_frequent,
+}

@@ -60,6 +60,7 @@ class Program:
         size_mb: the size of all jars.
         check: raises `Refused` unless the folder's jars are the ones that were pinned.
         transitive: download what the coordinates depend on, too.
+        types: the kinds of files to keep; some jars need libraries (`so`) beside them.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Program:
     size_mb: int
     check: Callable[[Path], None]
     transitive: bool = True
+    types: tuple[str, ...] = ("jar", "bundle", "tar.gz")
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -181,7 +183,7 @@ def _unpack(folder: Path) -> None:
 def _run_ivy(java: list[str], program: Program, work: Path, report: Callable[[str], None]) -> None:
     command = [*java, "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
-    command += ["-cache", str(work / "ivy"), "-types", "jar", "bundle", "tar.gz"]
+    command += ["-cache", str(work / "ivy"), "-types", *program.types]
     command += ["-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
     said: list[str] = []
     count = 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
-from holdfast.errors import InvalidStatement
+from holdfast.errors import InvalidStatement, RecordTooLarge
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
@@ -162,14 +162,16 @@ def _drive(
 ) -> None:
     health, watch = services.health, looks.watch
     purge = Purge(services.admin, services.internal_topics)
+    keep_going = KeepGoing(
+        runs, stop, health, services.settings.retry_timeout_ms / 1000, ends=stop_when_caught_up
+    )
     try:
         looks.steering.at_start(runs)
-        _start(runs, health, looks, stop)
+        _start(runs, keep_going, health, looks, stop)
         if stop.is_set():
             return
         goal = CaughtUp(watch) if stop_when_caught_up else None
         health.serving()
-        keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)
         while not stop.wait(_POLL_S):
             keep_going.check()
             looks.steering.look(runs)
@@ -191,19 +193,30 @@ def _drive(
         purge.delete(runs)
 
 
-def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: threading.Event) -> None:
+def _start(
+    runs: Sequence[QueryRun],
+    keep_going: KeepGoing,
+    health: Health,
+    looks: _Looks,
+    stop: threading.Event,
+) -> None:
     """Prepares and starts all queries that are neither paused nor terminated."""
     starting = [run_ for run_ in runs if not run_.held]
+    standing: list[QueryRun] = []
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
         health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
-        run_.prepare()
+        try:
+            run_.prepare()
+        except RecordTooLarge as error:
+            keep_going.stand(run_, error)
+            standing.append(run_)
     looks.board.state(JobState.RUNNING)
     health.phase("starting the streams")
     looks.steering.look(runs)  # orders may arrive as soon as first results are visible
     for run_ in starting:
-        if not run_.held and not stop.is_set():
+        if run_ not in standing and not run_.held and not stop.is_set():
             run_.stream()
 
 

@@ -17,7 +17,7 @@ from holdfast.state.store import KeyValueStore
 from holdfast.state.table_store import TableStore, store_name
 from holdfast.types.stores import StoreDigest
 
-__all__ = ["remote_digests", "store_digests"]
+__all__ = ["content", "remote_digests", "store_digests"]
 
 _LOG = logging.getLogger(__name__)
 # Small, because a store is read once from end to end while the job needs the memory.
@@ -85,15 +85,22 @@ def _digest(
         table = TableStore(store, windowed=False)
         if table.position is None:
             return None
-        rows, total = 0, 0
-        for number in _numbers(table):
-            rows, total = rows + 1, (total + number) % (1 << _BITS)
+        rows, digest = content(table)
         offset = table.position.offset
     volume, partition = place
-    return StoreDigest(application_id, query_id, partition, rows, offset, f"{total:032x}", volume)
+    return StoreDigest(application_id, query_id, partition, rows, offset, digest, volume)
 
 
-def _numbers(table: TableStore) -> Iterator[int]:
-    for key, row in table.scan():
+def content(table: TableStore) -> tuple[int, str]:
+    """The number of rows, and the digest of rows and element rows; reads them all."""
+    rows, total = 0, 0
+    for number in _numbers(table.scan()):
+        rows, total = rows + 1, total + number
+    total += sum(_numbers(table.scan_elements()))
+    return rows, f"{total % (1 << _BITS):032x}"
+
+
+def _numbers(pairs: Iterator[tuple[bytes, bytes]]) -> Iterator[int]:
+    for key, row in pairs:
         told = hashlib.sha256(len(key).to_bytes(4, "big") + key + row).digest()
         yield int.from_bytes(told[: _BITS // 8], "big")

@@ -24,7 +24,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from holdfast.errors import (
     ChangelogLost,
@@ -34,13 +34,15 @@ from holdfast.errors import (
     StoreAhead,
 )
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.elements import is_element, is_row
 from holdfast.state.past import compared, witnessed
-from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.table_store import NO_ELEMENTS, Elements, StorePosition, TableStore
 from holdfast.transport.reader import Chunk
 
 __all__ = [
     "READ_AHEAD",
     "ChangelogReader",
+    "LastRows",
     "RestoreProgress",
     "RestoreReport",
     "RowsOf",
@@ -71,8 +73,15 @@ class ChangelogReader(Protocol):
         """Committed records of a range, in chunks."""
 
 
-# The last row of each key in a chunk, and the last commit marker.
-RowsOf = Callable[[Chunk], tuple[dict[bytes, bytes | None], CommitMarker | None]]
+class LastRows(NamedTuple):
+    """The last row of each state key, the last commit marker, and the last of each element row."""
+
+    rows: dict[bytes, bytes | None]
+    marker: CommitMarker | None
+    elements: Elements = NO_ELEMENTS
+
+
+RowsOf = Callable[[Chunk], LastRows]
 
 
 @dataclass(frozen=True)
@@ -307,19 +316,23 @@ class _Replay:
 
     def apply(self, chunk: Chunk, size: int) -> None:
         """Writes one chunk of `size` bytes and the position after it in one batch."""
-        rows, marker = self._rows_of(chunk)
+        rows, marker, elements = self._rows_of(chunk)
         self._position = witnessed(self._position, chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
         # Every transaction wrote its keys in order, so sorting merges runs; the store writes
         # sorted keys twice as fast.
         keys = sorted(rows)
         values = list(map(rows.__getitem__, keys))
+        elements = {key: elements[key] for key in sorted(elements)}
         if self._bulk:
-            self._store.load(keys, values, position=self._position, marker=marker)
+            self._store.load(
+                keys, values, position=self._position, marker=marker, elements=elements
+            )
         else:
             self._store.replay(
-                keys, values, position=self._position, marker=marker, count=self._lookups
-            )
+                keys, values, position=self._position, marker=marker, count=self._lookups,
+                elements=elements,
+            )  # fmt: skip
         self._records += len(chunk)
         self._bytes += size
 
@@ -365,8 +378,8 @@ def _gathered(chunks: Iterator[Chunk], records: int) -> Iterator[tuple[Chunk, in
         yield held, size
 
 
-def changelog_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
-    """The last row of each state key and the last commit marker of a chunk.
+def changelog_rows(chunk: Chunk) -> LastRows:
+    """The last row of each state key, the last commit marker and the element rows of a chunk.
 
     Raises:
         Refused: the chunk holds records that are not Holdfast's.
@@ -376,9 +389,12 @@ def changelog_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarke
     rows = {key[1:]: value for key, value in last.items() if key and key[0] == _DATA_BYTE}
     if marker is None:
         raise _foreign(chunk, MARKER_KEY)
+    elements = NO_ELEMENTS
     if len(rows) < len(last):
-        raise _foreign(chunk, next(k for k in last if not k or k[0] != _DATA_BYTE))
-    return rows, CommitMarker.from_bytes(marker) if marker else None
+        elements = {k: value for k, value in last.items() if k and is_element(k)}
+    if len(rows) + len(elements) < len(last):
+        raise _foreign(chunk, next(key for key in last if not is_row(key)))
+    return LastRows(rows, CommitMarker.from_bytes(marker) if marker else None, elements)
 
 
 def _check_fingerprint(store: TableStore, fingerprint: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import cast
 
 from holdfast.errors import StoreCorrupted
 from holdfast.state.changelog import DATA_PREFIX, CommitMarker, data_keys
+from holdfast.state.elements import ELEMENT_PREFIX, element_head, elements_after
 from holdfast.state.segments import Segments
 from holdfast.state.store import Found, KeyValueStore
 from holdfast.state.times import by_time, ordered
@@ -18,7 +19,9 @@ from holdfast.types.byte_columns import Parts, joined
 from holdfast.types.ids import state_name
 
 __all__ = [
+    "NO_ELEMENTS",
     "POSITION_KEY",
+    "Elements",
     "StorePosition",
     "StoreStats",
     "TableStore",
@@ -29,6 +32,7 @@ __all__ = [
 
 _DATA = DATA_PREFIX
 _DATA_END = bytes([_DATA[0] + 1])
+_ELEMENTS_END = bytes([ELEMENT_PREFIX[0] + 1])
 _INDEX = b"w"
 _META = b"m"
 _LAYOUT_KEY = _META + b"layout"
@@ -43,6 +47,10 @@ _AT_ONCE = 1_000
 _LONG_AGO_MS = -(1 << 62)
 _UNCOUNTED = -1  # a full restore is not finished
 _CHANGED = -2  # rows have come or gone since they were counted
+
+# Element rows by their keys (`state.elements`); None deletes.
+Elements = Mapping[bytes, "bytes | None"]
+NO_ELEMENTS: Elements = {}
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class TableStore:
     | key | value |
     |---|---|
     | data key, as in the changelog | row |
+    | element key, as in the changelog | element row, see `state.elements` |
     | `w` + window start (8 bytes, ordered) + state key | empty; windowed tables only |
     | `w` + … | state keys, see `state.segments`; instead of the above in segmented tables |
     | `m` + name | layout version, position, row count, last commit marker |
@@ -162,7 +171,13 @@ class TableStore:
 
         Not while another thread writes: the rows would not be consistent.
         """
-        names = data_keys(keys)
+        return self._read(data_keys(keys))
+
+    def get_elements(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The element row of each element key, None for a missing one."""
+        return self._read(keys)
+
+    def _read(self, names: Sequence[bytes]) -> list[bytes | None]:
         parts = (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE))
         return [row for part in parts for row in self._store.get_many(part)]
 
@@ -195,6 +210,7 @@ class TableStore:
         removed: int,
         position: StorePosition,
         marker: CommitMarker | None,
+        elements: Elements = NO_ELEMENTS,
     ) -> None:
         """Step 5: writes rows, index, count, position and marker in one atomic batch.
 
@@ -204,6 +220,7 @@ class TableStore:
             created: those of `keys` that get a row and had none.
             removed: how many of `keys` lose their row.
             marker: None keeps the last marker.
+            elements: element rows, written in the same batch.
 
         Raises:
             StoreCorrupted: more rows are removed than exist.
@@ -217,7 +234,7 @@ class TableStore:
                 cause="the store's row count does not match its rows.",
                 action="wipe it; it is restored from the changelog.",
             )
-        self._write(keys, values, created, self._facts(position, rows, marker))
+        self._write(keys, values, created, self._facts(position, rows, marker, elements))
 
     def replay(
         self,
@@ -227,6 +244,7 @@ class TableStore:
         position: StorePosition,
         marker: CommitMarker | None,
         count: bool = True,
+        elements: Elements = NO_ELEMENTS,
     ) -> None:
         """Like `apply`, for rows that another process wrote: looks up which are new or removed.
 
@@ -238,7 +256,7 @@ class TableStore:
         """
         if self._rows < 0 or (keys and not count and self._segments is None):
             rows = _CHANGED if self.counted else _UNCOUNTED
-            self._replace(keys, values, self._facts(position, rows, marker))
+            self._replace(keys, values, self._facts(position, rows, marker, elements))
             return
         created, removed = [], 0
         for key, new, old in zip(keys, values, self.get_many(keys), strict=True):
@@ -246,7 +264,10 @@ class TableStore:
                 created.append(key)
             elif old is not None and new is None:
                 removed += 1
-        self.apply(keys, values, created=created, removed=removed, position=position, marker=marker)
+        self.apply(
+            keys, values, created=created, removed=removed, position=position, marker=marker,
+            elements=elements,
+        )  # fmt: skip
 
     def begin_load(self) -> None:
         """Makes `load` faster and less durable until `end_load`: a kill may lose the last rows.
@@ -275,13 +296,14 @@ class TableStore:
         *,
         position: StorePosition,
         marker: CommitMarker | None,
+        elements: Elements = NO_ELEMENTS,
     ) -> None:
         """Like `apply` for a full restore: reads no old rows, and leaves counting to the end.
 
         Raises:
             VolumeFull: nothing was written.
         """
-        self._replace(keys, values, self._facts(position, _UNCOUNTED, marker))
+        self._replace(keys, values, self._facts(position, _UNCOUNTED, marker, elements))
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         """State keys of windows that start before `before_start_ms`, oldest first.
@@ -318,20 +340,37 @@ class TableStore:
         for key, value in self._store.scan(_DATA + start, last, limit):
             yield key[1:], value
 
+    def scan_elements(self) -> Iterator[tuple[bytes, bytes]]:
+        """All element keys and their rows, in bytewise order."""
+        return self._store.scan(ELEMENT_PREFIX, _ELEMENTS_END)
+
+    def elements_of(self, keys: Sequence[bytes], limit: int) -> tuple[int, list[bytes]]:
+        """Element keys of some rows, at most `limit`.
+
+        Returns:
+            How many of the state keys, from the first one on, have no others; and the element keys.
+        """
+        found: list[bytes] = []
+        for n, key in enumerate(keys):
+            left = limit - len(found)
+            part = self._store.scan(element_head(key), elements_after(key), left + 1)
+            found += (name for name, _ in part)
+            if len(found) > limit:
+                return n, found[:limit]
+        return len(keys), found
+
+    def records(self, rows: int, size: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Everything that the changelog has but the marker, in pieces as those of `pieces`.
+
+        Keys are those of the changelog.
+        """
+        for keys, values in self.pieces(rows, size):
+            yield list(data_keys(keys)), values
+        yield from _in_pieces(self.scan_elements(), rows, size)
+
     def pieces(self, rows: int, size: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
         """All state keys and rows in order, `rows` or `size` bytes at once, whichever is less."""
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        held = 0
-        for key, row in self.scan():
-            keys.append(key)
-            values.append(row)
-            held += len(key) + len(row)
-            if len(keys) == rows or held >= size:
-                yield keys, values
-                keys, values, held = [], [], 0
-        if keys:
-            yield keys, values
+        return _in_pieces(self.scan(), rows, size)
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """The result of `scan` for each range (start, end); fastest if ranges are in key order."""
@@ -360,8 +399,10 @@ class TableStore:
     def close(self) -> None:
         self._store.close()
 
-    def _facts(self, position: StorePosition, rows: int, marker: CommitMarker | None) -> _Facts:
-        return _Facts(replace(position, store=self._name), rows, marker or self._marker)
+    def _facts(
+        self, position: StorePosition, rows: int, marker: CommitMarker | None, elements: Elements
+    ) -> _Facts:
+        return _Facts(replace(position, store=self._name), rows, marker or self._marker, elements)
 
     def _replace(
         self, keys: Sequence[bytes], values: Sequence[bytes | None], facts: _Facts
@@ -386,6 +427,7 @@ class TableStore:
             keys = [key for key, value in last.items() if value is not None]
             values = [value for value in last.values() if value is not None]
         deletes, puts = list(data_keys(gone)), facts.to_puts(self._layout)
+        deletes += [key for key, value in facts.elements.items() if value is None]
         if self._windowed:
             puts += [(key, b"") for key in by_time(_INDEX, indexed)]
             deletes += by_time(_INDEX, gone)
@@ -400,13 +442,31 @@ class TableStore:
         return self._store.count(_DATA, _DATA_END)
 
 
+def _in_pieces(
+    pairs: Iterator[tuple[bytes, bytes]], rows: int, size: int
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    held = 0
+    for key, row in pairs:
+        keys.append(key)
+        values.append(row)
+        held += len(key) + len(row)
+        if len(keys) == rows or held >= size:
+            yield keys, values
+            keys, values, held = [], [], 0
+    if keys:
+        yield keys, values
+
+
 @dataclass(frozen=True)
 class _Facts:
-    """The metadata that goes into every batch beside the rows."""
+    """The metadata and the element rows that go into a batch beside the rows."""
 
     position: StorePosition
     rows: int
     marker: CommitMarker | None
+    elements: Elements
 
     def to_puts(self, layout: bytes) -> list[tuple[bytes, bytes]]:
         puts = [
@@ -416,7 +476,7 @@ class _Facts:
         ]
         if self.marker is not None:
             puts.append((_MARKER_KEY, self.marker.to_bytes()))
-        return puts
+        return puts + [(k, v) for k, v in self.elements.items() if v is not None]
 
 
 def _rows_bytes(rows: int) -> bytes:

@@ -21,7 +21,8 @@ import msgpack
 
 from holdfast.errors import IncompatibleStatement, SnapshotDamaged, StoreCorrupted
 from holdfast.state import open_copy
-from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_keys
+from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker, data_key
+from holdfast.state.elements import state_key_of
 from holdfast.state.files import error_kind
 from holdfast.state.markers import last_marker
 from holdfast.state.snapshots.archive import Archive
@@ -139,7 +140,7 @@ class _Work:
             for saved in self._stores[:1] if query.is_broadcast else self._stores:
                 folder = self._root / f"{saved.partition}.store"
                 with closing(self._fetched(saved, folder)) as store:
-                    for keys, rows in store.pieces(_ROWS, _BYTES):
+                    for keys, rows in store.records(_ROWS, _BYTES):
                         if query.is_broadcast:
                             for file in files.values():
                                 file.write(msgpack.packb((keys, rows)))
@@ -158,14 +159,15 @@ class _Work:
         """Puts rows into the files of their heirs; `everywhere` collects those of all heirs."""
         plan = self._plan
         parts: dict[int, tuple[list[bytes], list[bytes]]] = {}
-        of = heirs(plan.query, self._share, plan.state_partitions, keys)
+        state_keys = list(map(state_key_of, keys))
+        of = heirs(plan.query, self._share, plan.state_partitions, state_keys)
         for key, row, heir in zip(keys, rows, of, strict=True):
             if heir is not None:
                 part = parts.setdefault(heir, ([], []))
                 part[0].append(key)
                 part[1].append(row)
             else:
-                everywhere.setdefault(key, []).append(row)
+                everywhere.setdefault(state_key_of(key), []).append(row)
         for heir, part in parts.items():
             files[heir].write(msgpack.packb(part))
 
@@ -202,8 +204,8 @@ class _Work:
             producer.begin()
             rows = 0
             for keys, values in self._sorted(partition):
-                producer.send(plan.changelog, partition, data_keys(keys), values)
-                rows += len(keys)
+                producer.send(plan.changelog, partition, keys, values)
+                rows += sum(key.startswith(DATA_PREFIX) for key in keys)
             reached(SavepointStep.SENT, plan.query.id, partition)
             marker = self._marker(partition, rows).to_bytes()
             producer.send_marker(plan.changelog, partition, MARKER_KEY, marker)
@@ -213,7 +215,7 @@ class _Work:
 
     def _sorted(self, partition: int) -> Iterator[tuple[list[bytes], list[bytes]]]:
         if self._everywhere:
-            yield list(self._everywhere), list(self._everywhere.values())
+            yield list(map(data_key, self._everywhere)), list(self._everywhere.values())
         with _on_volume(self._root), self._file(partition).open("rb") as file:
             yield from msgpack.Unpacker(file, max_buffer_size=0)
 

@@ -25,6 +25,12 @@ class Lookup:
         self.seconds += time.perf_counter() - start
         return rows
 
+    def get_elements(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        start = time.perf_counter()
+        rows = self._store.get_elements(keys)
+        self.seconds += time.perf_counter() - start
+        return rows
+
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self._store.scan(start, end)
 

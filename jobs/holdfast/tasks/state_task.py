@@ -31,6 +31,7 @@ from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport
 from holdfast.state.table_store import StorePosition, TableStore, store_name
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
+from holdfast.tasks.expiry import expired
 from holdfast.tasks.lookup import Lookup
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processors.base import (
@@ -52,9 +53,8 @@ from holdfast.types.ids import OffsetRange, state_transactional_id
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.times import FOREVER
 
-__all__ = ["StateTask", "covered", "expiring"]
+__all__ = ["StateTask", "covered"]
 
-_EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
 # How long to wait until transactions that `init` has ended are seen to end, and until brokers end
 # one of a killed `compaction.apply.roll`: its timeout, and the 10 s between two broker checks.
 _ENDED_S = 20.0
@@ -126,18 +126,6 @@ def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
     if marker is None or not stands or marker.source.ends() != ends:
         return False
     return marker.held_back_below(batch.watermark_ms)
-
-
-def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:
-    """Keys with a time before `before_ms`, except those that the batch itself removes.
-
-    Otherwise an expired session that has also merged would count as removed twice.
-    """
-    found = store.expired(before_ms, _EXPIRE_MAX)
-    if not changes.removed:
-        return found
-    gone = {k for k, row in zip(changes.keys, changes.rows, strict=True) if row is None}
-    return [key for key in found if key not in gone]
 
 
 class StateTask:
@@ -262,20 +250,20 @@ class StateTask:
         lookup = Lookup(store)
         watermark = self._watermark(batch)
         changes = processed(self._processor, payload, self._stream_time(), lookup, watermark)
-        expired = self._expired(changes)
+        gone, changes = expired(store, self._layout, changes)
         merge_seconds = timer.lap() - lookup.seconds
         producer.begin()
         reached(Step.BEGUN, query_id, self._partition)
-        self._produce(producer, changes, expired)
+        self._produce(producer, changes, gone)
         reached(Step.PRODUCED, query_id, self._partition)
-        marker = self._marker(batch, changes, len(expired), watermark)
+        marker = self._marker(batch, changes, len(gone), watermark)
         producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
         offset = producer.commit()
         commit_seconds = timer.lap()
         reached(Step.COMMITTED, query_id, self._partition)
-        self._apply(store, changes, expired, marker, offset)
+        self._apply(store, changes, gone, marker, offset)
         self.marker = marker
         reached(Step.WRITTEN, query_id, self._partition)
         return self._report(
@@ -283,7 +271,7 @@ class StateTask:
             emitted=len(changes.sink_keys),
             dropped_null_key=changes.dropped_null_key,
             dropped_late=changes.dropped_late,
-            expired=len(expired),
+            expired=len(gone),
             get_seconds=lookup.seconds,
             merge_seconds=merge_seconds,
             produce_seconds=produce_seconds,
@@ -316,19 +304,16 @@ class StateTask:
         limit = FOREVER if batch.watermark_ms is None else batch.watermark_ms
         return Watermark(limit, self._stream_time() if newest is None else newest)
 
-    def _expired(self, changes: Changes) -> list[bytes]:
-        kept_ms = self._layout.retention_ms
-        if kept_ms is None or self._store is None or changes.stream_time_ms == NO_TIME:
-            return []
-        return expiring(self._store, changes, changes.stream_time_ms - kept_ms)
-
     def _produce(
-        self, producer: TransactionalProducer, changes: Changes, expired: list[bytes]
+        self, producer: TransactionalProducer, changes: Changes, gone: list[bytes]
     ) -> None:
         changelog, at = self._plan.changelog, self._partition
         producer.send(changelog, at, data_keys(changes.keys), changes.rows)
-        if expired:
-            producer.send(changelog, at, data_keys(expired), [None] * len(expired))
+        if changes.elements:
+            elements = changes.elements
+            producer.send(changelog, at, list(elements), list(elements.values()))
+        if gone:
+            producer.send(changelog, at, data_keys(gone), [None] * len(gone))
         producer.send(
             self._plan.query.sink.topic,
             self._sink_partitions(changes.sink_keys),
@@ -380,7 +365,7 @@ class StateTask:
         self,
         store: TableStore,
         changes: Changes,
-        expired: list[bytes],
+        gone: list[bytes],
         marker: CommitMarker,
         offset: int | None,
     ) -> None:
@@ -394,14 +379,15 @@ class StateTask:
             witness_offset=offset,
             witness=digest(MARKER_KEY, marker.to_bytes()),
         )
-        dead: list[bytes | None] = [None] * len(expired)
+        dead: list[bytes | None] = [None] * len(gone)
         store.apply(
-            [*changes.keys, *expired] if expired else changes.keys,
-            [*changes.rows, *dead] if expired else changes.rows,
+            [*changes.keys, *gone] if gone else changes.keys,
+            [*changes.rows, *dead] if gone else changes.rows,
             created=changes.created,
-            removed=len(expired) + changes.removed,
+            removed=len(gone) + changes.removed,
             position=position,
             marker=marker,
+            elements=changes.elements,
         )
 
     # -- the handle --------------------------------------------------------------------------

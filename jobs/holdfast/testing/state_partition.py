@@ -7,10 +7,10 @@ import pyarrow as pa
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.compatibility import state_fits
+from holdfast.tasks.expiry import expired
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
-from holdfast.tasks.state_task import expiring
 from holdfast.types.topology import Query
 
 __all__ = ["StatePartition"]
@@ -46,24 +46,19 @@ class StatePartition:
         """Applies a batch; rows that have expired by its end leave the store."""
         changes = self._processor.process(payload, self._stream_time_ms, self._store)
         self._stream_time_ms = changes.stream_time_ms
-        expired = self._expired(changes)
-        dead: list[bytes | None] = [None] * len(expired)
+        gone, changes = expired(self._store, self._layout, changes)
+        dead: list[bytes | None] = [None] * len(gone)
         self._store.apply(
-            [*changes.keys, *expired],
+            [*changes.keys, *gone],
             [*changes.rows, *dead],
             created=changes.created,
-            removed=len(expired) + changes.removed,
+            removed=len(gone) + changes.removed,
             position=_NOWHERE,
             marker=None,
+            elements=changes.elements,
         )
         return changes
 
     def rows(self) -> list[tuple[bytes, bytes]]:
         """All state keys and their rows."""
         return list(self._store.scan(b"", None))
-
-    def _expired(self, changes: Changes) -> list[bytes]:
-        kept_ms = self._layout.retention_ms
-        if kept_ms is None or changes.stream_time_ms == NO_TIME:
-            return []
-        return expiring(self._store, changes, changes.stream_time_ms - kept_ms)

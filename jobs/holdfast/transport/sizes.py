@@ -188,9 +188,9 @@ def _action(record: Sent, limit: int | None, producer: int) -> str:
     steps = [raise_client] if over_client else []
     steps += [raise_topic] if over_topic or not over_client else []
     return (
-        f"{' and '.join(steps)}, or keep less per key; then start the job again. It continues "
-        "from its commit markers: this partition did not commit the batch, commits of others "
-        "stay."
+        f"{' and '.join(steps)}, or keep less per key. Then the query goes on from its commit "
+        "markers: by itself if its job runs, else when that is started again. This partition did "
+        "not commit the batch, commits of others stay."
     )
 
 
@@ -216,8 +216,9 @@ def _batch_too_large(
         f"A batch of records exceeds its topic's limit{who}: {_BATCH_LIMIT}={batch} of the "
         f"producer, {told}.",
         cause="each record fits, but several together do not.",
-        action=f"set kafka.{_BATCH_LIMIT}={least}, or raise {TOPIC_LIMIT} of the topic; then start "
-        "the job again, which continues from its commit markers.",
+        action=f"raise {TOPIC_LIMIT} of the topic: a running job goes on by itself; or set "
+        f"kafka.{_BATCH_LIMIT}={least}, and start the job again, which continues from its commit "
+        "markers.",
     )
 
 

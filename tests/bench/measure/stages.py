@@ -42,7 +42,7 @@ _STAGES = (
     ("deliver (holdfast/transport", "state: wait for deliveries"),
     ("commit (holdfast/transport", "state: commit"),
     ("begin (holdfast/transport", "state: commit"),
-    ("_expired (", "state: expire windows"),
+    ("expired (holdfast/tasks", "state: expire windows"),
     ("apply (holdfast/state", "state: RocksDB write"),
     ("_apply (", "state: RocksDB write"),
     ("open (holdfast/tasks", "state: open and restore"),

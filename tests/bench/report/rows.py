@@ -45,6 +45,7 @@ _VALUES = TOTALS.index("N")  # from here on columns are in the value
 _NAMES = {
     Query.TITLE: (b"Movie ", 5),
     Query.COMPUTED: (b"Movie ", 5),
+    Query.DISTINCT: (b"Movie ", 5),
     Query.EXPRESSION: (b"MOVIE ", 4),
 }
 _CUSTOMER = (b"c", 8)
@@ -93,17 +94,16 @@ def wanted_totals(query: Query, sales: Rows) -> Rows:
     """The table's expected rows after these sales (customer, title, amount, event time)."""
     customer, title, amount, time = sales.T
     none = np.zeros_like(time)
-    if query is Query.TITLE:
-        return _summed(title, none, none, amount)
+    if query is Query.DISTINCT:
+        return _distinct(title, customer)
     if query is Query.WINDOW:
         return _summed(customer, time - time % WINDOW_MS, none, amount)
     if query is Query.SESSION:
         return _sessions(customer, time, amount)
     if query is Query.COMPUTED:
         return _computed(customer, title, amount)
-    if query is Query.EXPRESSION:
-        return _summed(title // 10, none, none, amount)  # all but the last digit
-    return _summed(customer, none, none, amount)
+    keys = {Query.TITLE: title, Query.EXPRESSION: title // 10}  # all but the last digit
+    return _summed(keys.get(query, customer), none, none, amount)
 
 
 def wanted_pairs(orders: Orders) -> Rows:
@@ -174,6 +174,15 @@ def _sessions(customer: Rows, time: Rows, amount: Rows) -> Rows:
     firsts = np.flatnonzero(begins)
     lasts = np.append(firsts[1:], len(time)) - 1
     return _summed(customer, time[firsts][number], time[lasts][number], amount)
+
+
+def _distinct(title: Rows, customer: Rows) -> Rows:
+    """A pair of title and customer adds 1 where it comes first."""
+    order = np.lexsort((customer, title))
+    added = np.zeros_like(title)
+    added[order] = _changes(np.column_stack([title, customer])[order])
+    none = np.zeros_like(title)
+    return _summed(title, none, none, added)
 
 
 def _computed(customer: Rows, title: Rows, amount: Rows) -> Rows:

@@ -20,6 +20,7 @@ _WINDOWS = {
 _KEYS = {
     Query.TITLE: "title",
     Query.COMPUTED: "title",
+    Query.DISTINCT: "title",
     Query.EXPRESSION: "UCASE(SUBSTRING(title, 1, 10))",
 }
 # The price with 19 % of tax, points by price, the characters to print on labels.
@@ -28,6 +29,7 @@ _SUMS = (
     "SUM(CASE WHEN amount >= 50 THEN 10 WHEN amount >= 20 THEN 2 ELSE 0 END) AS points, "
     "SUM(LEN(REPLACE(customer, '0', ''))) AS letters"
 )
+_VALUES = {Query.COMPUTED: _SUMS, Query.DISTINCT: "COUNT_DISTINCT(customer) AS total"}
 # The dearer sales to nine customers in ten.
 _WHERE = "WHERE amount * 119 / 100 >= 20 AND UCASE(customer) < 'C00900000' "
 
@@ -40,8 +42,8 @@ def statements(case: Case) -> str:
 def _totals(case: Case) -> str:
     key = _KEYS.get(case.query, "customer")
     named = f"{key} AS shelf" if case.query is Query.EXPRESSION else key
-    computed = case.query is Query.COMPUTED
-    sums, where = (_SUMS, _WHERE) if computed else ("SUM(amount) AS total", "")
+    sums = _VALUES.get(case.query, "SUM(amount) AS total")
+    where = _WHERE if case.query is Query.COMPUTED else ""
     window = _WINDOWS.get(case.query, "")
     return (
         "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from holdfast.config.settings import StateSettings
+from holdfast.config.settings import RemoteSettings, StateSettings
 from holdfast.errors import (
     Fenced,
     InvalidConfig,
@@ -24,6 +26,8 @@ from holdfast.errors import (
 )
 from holdfast.state import open_table_store
 from holdfast.state.digest import remote_digests, store_digests
+from holdfast.state.remote.dynamodb import DynamoLink, DynamoTable
+from holdfast.state.remote.opening import RemoteStores, open_remote, read_remote
 from holdfast.state.remote.redis import RedisLink, RedisTable, delete_store, stores_of
 from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
 from holdfast.state.remote.table import RemoteTable
@@ -31,6 +35,7 @@ from holdfast.state.table_store import StorePosition
 from holdfast.state.volume import claim
 from tests.simulation.fakes.database import Database
 from tests.support.certificates import Authority
+from tests.support.dynamodb_server import DynamoServer, in_environment
 from tests.support.redis_server import RedisServer
 
 NAME = "app/ctas_t/0"
@@ -86,11 +91,26 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["redis", "redis in parts", "fake"])
+@pytest.fixture(scope="module")
+def dynamo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoServer]:
+    with (
+        DynamoServer(tmp_path_factory.mktemp("dynamodb")) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        in_environment(server, patch)
+        yield server
+
+
+@pytest.fixture(params=["redis", "redis in parts", "dynamodb", "dynamodb in parts", "fake"])
 def place(request: pytest.FixtureRequest) -> Place:
     if request.param == "fake":
         database = Database()
         return Place(lambda: database.table(NAME, None), database.flush)
+    if "dynamodb" in request.param:
+        found: DynamoServer = request.getfixturevalue("dynamo")
+        found.lose()
+        rows = 4 if "parts" in request.param else 98
+        return Place(lambda: DynamoTable(DynamoLink(found.settings()), NAME, rows), found.lose)
     server: RedisServer = request.getfixturevalue("redis")
     server.ask("FLUSHALL")
     part_rows = 4 if "parts" in request.param else 1_000
@@ -237,15 +257,21 @@ def test_a_key_that_the_server_removed_to_make_room_is_noticed(
 
 def test_stores_of_a_job_are_found_and_deleted(redis: RedisServer) -> None:
     redis.ask("FLUSHALL")
+    _check_listed(redis.settings())
+
+
+def _check_listed(settings: RemoteSettings) -> None:
     names = ["app/ctas_t/0", "app/ctas_t/11", "app/ctas_t-g1/0", "app.two/ctas_t/0", "app2/c/0"]
     for name in names:
-        RemoteStore(RedisTable(RedisLink(redis.settings()), name), name).write([(b"a", b"1")], [])
-    link = RedisLink(redis.settings())
+        open_remote(settings, name).write([(b"a", b"1")], [])
+    stores = RemoteStores(settings, "app")
     kept = [("app", "ctas_t", 0), ("app", "ctas_t", 11)]
-    assert stores_of(link, "app") == sorted([*kept, ("app", "ctas_t-g1", 0)])
-    delete_store(link, "app/ctas_t-g1/0")
-    assert stores_of(link, "app") == kept
-    assert stores_of(link, "app.two") == [("app.two", "ctas_t", 0)]
+    assert stores.stores() == sorted([*kept, ("app", "ctas_t-g1", 0)])
+    stores.delete_store("app", "ctas_t-g1", 0)
+    assert stores.stores() == kept
+    assert RemoteStores(settings, "app.two").stores() == [("app.two", "ctas_t", 0)]
+    with read_remote(settings, "app/ctas_t/0") as store:
+        assert dict(store.scan(b"", None)) == {b"a": b"1"}
 
 
 def test_whoever_only_reads_takes_nothing_and_sees_one_moment(place: Place) -> None:
@@ -319,8 +345,8 @@ def test_the_rights_that_the_page_names_are_enough(tmp_path: Path, rights: tuple
         assert store.count(b"", b"9") == len(PUTS)
         assert store.bytes_on_disk() > 0
         store.wipe()
-        assert stores_of(RedisLink(settings), "app") == [("app", "ctas_t", 0)]
-        delete_store(RedisLink(settings), NAME)
+        assert stores_of(settings, "app") == [("app", "ctas_t", 0)]
+        delete_store(settings, NAME)
 
 
 def test_a_password_that_is_not_there_is_asked_for(redis: RedisServer, tmp_path: Path) -> None:
@@ -404,3 +430,110 @@ def test_tls_is_spoken_and_certificates_are_checked(
             RedisTable(RedisLink(server.settings()), NAME).stamp()
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
         assert RedisTable(RedisLink(server.settings()), NAME).stamp() is None
+
+
+def test_stores_of_a_job_in_dynamodb_are_found_and_deleted(dynamo: DynamoServer) -> None:
+    dynamo.lose()
+    _check_listed(dynamo.settings())
+    assert RemoteStores(dynamo.settings("no.such.table"), "app").stores() == []
+
+
+def test_a_table_that_was_deleted_is_made_again(dynamo: DynamoServer) -> None:
+    store = open_remote(dynamo.settings("dropped"), NAME)
+    store.write(BEFORE.items(), [])
+    DynamoLink(dynamo.settings("dropped")).ask("delete_table", TableName="dropped")
+    with pytest.raises(StoreUnavailable, match="There is no table dropped in eu-west-1"):
+        store.get_many([b"00"])
+    again = open_remote(dynamo.settings("dropped"), NAME)
+    again.write(PUTS, [])
+    assert list(again.scan(b"", None)) == PUTS
+
+
+def test_rows_of_every_size_that_dynamodb_takes(dynamo: DynamoServer) -> None:
+    dynamo.lose()
+    store = open_remote(dynamo.settings(), NAME)
+    largest = [(b"%04d" % n + b"k" * 1_018, bytes(407_554)) for n in range(12)]  # > 4 MB
+    store.write([*largest, (b"", b""), (b"\xff" * 1_022, b"")], [])
+    rows = dict(largest) | {b"": b"", b"\xff" * 1_022: b""}
+    assert dict(store.scan(b"", None)) == rows
+    assert store.count(b"", b"\xff" * 1_022) == 13
+    assert store.get_many([b"", b"", b"no", b"k" * 2_000]) == [b"", b"", None, None]
+    for row in ((b"k" * 1_023, b""), (b"k", bytes(408_576))):
+        with pytest.raises(Refused, match=r"does not fit in DynamoDB.*of 1,022.*of 408,576"):
+            store.write([row], [])
+
+
+def test_thousands_of_rows_and_ranges_in_dynamodb(dynamo: DynamoServer) -> None:
+    dynamo.lose()
+    store = open_remote(dynamo.settings(), NAME)
+    rows = {b"%05d" % n: b"v" * 900 for n in range(2_500)}  # a page of a query is 1 MB
+    store.write(rows.items(), [])
+    assert dict(store.scan(b"", None)) == rows
+    assert store.get_many(list(rows)) == list(rows.values())
+    assert store.count(b"00001", b"02000") == 1_999
+    assert store.count(b"00001", b"02000x") == 2_000
+    ranges = [(b"%05d" % n, b"%05d" % (n + 2)) for n in range(0, 60, 2)] + [(b"9", b"1")]
+    found = store.scan_many(ranges)
+    assert [len(pairs) for pairs in found] == [2] * 30 + [0]
+    assert list(store.scan(b"00010", None, 3)) == list(rows.items())[10:13]
+    store.wipe()
+    assert list(store.scan(b"", None)) == []
+
+
+def test_dynamodb_that_is_away_is_told_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DynamoServer(tmp_path) as server:
+        in_environment(server, monkeypatch)
+        settings = replace(server.settings(), timeout_ms=1_000)
+        store = open_remote(settings, NAME)
+        store.write(BEFORE.items(), [])
+        for gone, back in ((server.pause, server.resume), (server.kill, server.start)):
+            gone()
+            began = time.monotonic()
+            with pytest.raises(StoreUnavailable, match="does not answer"):
+                store.get_many([b"00"])
+            assert time.monotonic() - began < 30
+            back()
+            if back == server.resume:
+                assert store.get_many([b"00"]) == [b"old"], "the same owner goes on"
+        assert list(open_remote(settings, NAME).scan(b"", None)) == [], "its memory is gone"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "told"),
+    [
+        ("ProvisionedThroughputExceededException", None, "is throttled"),
+        ("TransactionCanceledException", "TransactionConflict", "is throttled"),
+        ("TransactionCanceledException", "ThrottlingError", "is throttled"),
+        ("AccessDeniedException", None, "refuses this user"),
+        ("ExpiredTokenException", None, "refuses this user"),
+    ],
+)
+def test_answers_that_pass_are_waited_for(
+    dynamo: DynamoServer, code: str, reason: str | None, told: str
+) -> None:
+    """DynamoDB Local neither throttles nor refuses: the answers are those that AWS documents."""
+    link = DynamoLink(dynamo.settings())
+    answer: dict[str, Any] = {"Error": {"Code": code, "Message": "so it is"}}
+    if reason is not None:
+        answer["CancellationReasons"] = [{"Code": "None"}, {"Code": reason}]
+    body = {**answer, "ResponseMetadata": {"HTTPStatusCode": 400}}
+
+    def refuse(**_: object) -> None:
+        raise ClientError(body, "GetItem")
+
+    link._client = SimpleNamespace(get_item=refuse)
+    with pytest.raises(StoreUnavailable, match=told):
+        DynamoTable(link, NAME).stamp()
+
+
+def test_credentials_that_are_missing_are_told(
+    dynamo: DynamoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    settings = replace(dynamo.settings(), timeout_ms=4_999)  # a client of its own
+    with pytest.raises(StoreUnavailable, match="Unable to locate credentials"):
+        open_remote(settings, NAME)

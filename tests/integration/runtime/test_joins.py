@@ -14,12 +14,10 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.deploy.local.processes import signal_all, tree_of
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.status import JobStatus
 from tests.support.running_job import RunningJob
 
 SQL = """
@@ -142,11 +140,6 @@ class Job(RunningJob):
         data = orjson.dumps(value)
         producer.send(f"{self.name}-{topic}", key.encode(), data, timestamp_ms=at)
 
-    def kill_executor(self, status: JobStatus) -> None:
-        victim = next(e for e in status.executors if e.jvm_pid)
-        executor, *workers = tree_of(victim.jvm_pid)
-        signal_all([*workers, executor], signal.SIGKILL)  # some workers end by themselves
-
     def kill(self) -> None:
         """The driver at once, without a word; its executors find out."""
         if self.process is not None and self.process.poll() is None:
@@ -207,7 +200,7 @@ def test_an_executor_and_the_driver_are_killed_and_every_result_is_there_once(jo
     job.trade(800, seed=5)
     job.start()
     status = job.until(lambda s: s.queries["csas_settled"].records_total > 0, "the first results")
-    job.kill_executor(status)
+    job.kill_executor(next(e for e in status.executors if e.jvm_pid))
     job.trade(800, seed=6)
     job.until(lambda s: s.queries["csas_settled"].batch_id >= 2, "batches after the kill")
     job.kill()

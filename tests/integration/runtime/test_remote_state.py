@@ -1,18 +1,18 @@
-"""A job whose stores are in a real Redis, which is killed, hangs and is flushed; and a rescale."""
+"""A job whose stores are in a real database that is killed, hangs and is emptied; and a rescale."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.config.settings import RemoteSettings
 from holdfast.local.broker import BrokerStatus
+from holdfast.state.remote.opening import RemoteStores
 from holdfast.types.status import JobStatus
+from tests.support.dynamodb_server import DynamoServer, in_environment
 from tests.support.redis_server import RedisServer
 from tests.support.totals_job import TotalsJob, partitions_of, records_of
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(900)
 
 ROUND = 3_000
 PASSWORD = "canary-of-the-store"
-_SAID = "retrying after StoreUnavailable: The remote store at"
+_SAID = "retrying after StoreUnavailable: The remote store "
 
 
 @pytest.fixture
@@ -33,26 +33,25 @@ def redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def job(
-    kafka: BrokerStatus,
-    kafka_topic_name: Callable[[str], str],
-    tmp_path: Path,
-    redis: RedisServer,
-) -> Iterator[TotalsJob]:
+def make(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[[dict[str, str]], TotalsJob]]:
+    """Makes the job, given its properties about the database."""
     client = {"bootstrap.servers": kafka.bootstrap_servers}
     names = kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:]
     made = TotalsJob(tmp_path, client, *names, customers=2_000)
-    (tmp_path / "password").write_text(f"{PASSWORD}\n")
-    made.properties |= {
-        "state.backend": "remote",
-        "state.remote.uri": redis.uri,
-        "state.remote.user": "clerk",
-        "state.remote.password.file": str(tmp_path / "password"),
-        "state.remote.timeout.ms": "2000",
-        "state.cleanup.delay.ms": "1000",
-        "max.offsets.per.trigger": "10000",
-    }
-    yield made
+
+    def job(properties: dict[str, str]) -> TotalsJob:
+        made.properties |= {
+            "state.backend": "remote",
+            "state.remote.timeout.ms": "2000",
+            "state.cleanup.delay.ms": "1000",
+            "max.offsets.per.trigger": "10000",
+            **properties,
+        }
+        return made
+
+    yield job
     made.stop()
 
 
@@ -74,73 +73,90 @@ class Story:
         said = self.job.log_text().count(_SAID)
         self.job.until(lambda _: self.job.log_text().count(_SAID) > said, "the job says so")
 
-    def rescale(self, redis: RedisServer, partitions: int) -> None:
+    def down(self, database: RedisServer | DynamoServer) -> None:
+        database.kill()
+        self.waits()
+        database.start()
+
+    def hanging(self, database: RedisServer | DynamoServer) -> None:
+        database.pause()
+        self.waits()
+        database.resume()
+
+    def without_an_executor(self, status: JobStatus) -> JobStatus:
+        victim = status.executors[0]
+        return self.round("the way on without it", lambda: self.job.kill_executor(victim))
+
+    def rescale(self, settings: RemoteSettings, partitions: int) -> None:
         """Until the stores of the former generation are gone."""
-        servers = self.job.client["bootstrap.servers"]
-        asked = (
-            "rescale",
-            "ctas_totals",
-            "--state-partitions",
-            str(partitions),
-            "--timeout",
-            "120",
+        where = ("--application-id", self.job.application_id, "--timeout", "120", "--set")
+        servers = f"bootstrap.servers={self.job.client['bootstrap.servers']}"
+        asked = ("rescale", "ctas_totals", "--state-partitions", str(partitions))
+        assert main([*asked, *where, servers]) == 0
+        wanted = [(self.job.application_id, "ctas_totals-g1", p) for p in range(partitions)]
+        stores = RemoteStores(settings, self.job.application_id)
+        self.job.until(lambda _: stores.stores() == wanted, "only the stores in use are there")
+
+    def ends_exact(self, secret: str, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.clear()
+        assert main(["verify", *self.job.command()[4:]]) == 0
+        assert "are not compared" not in caplog.text, "it reads the stores in the database"
+        assert self.job.stop() == 0
+        self.job.check_exact()
+        files = [p for p in self.job.home.rglob("*.json") if p.is_file()]
+        assert files
+        assert all(
+            secret not in text for text in (self.job.log_text(), *map(Path.read_text, files))
         )
-        more = ("--application-id", self.job.application_id)
-        assert main([*asked, *more, "--set", f"bootstrap.servers={servers}"]) == 0
-        wanted = {
-            f"holdfast:{{{self.job.application_id}/ctas_totals-g1/{p}}}:{kind}".encode()
-            for p in range(partitions)
-            for kind in ("rows", "keys")
-        }
-        self.job.until(lambda _: set(_keys(redis)) == wanted, "only the stores in use are there")
 
 
-def _keys(redis: RedisServer) -> list[bytes]:
-    found = redis.ask("KEYS", "holdfast:*")
-    assert isinstance(found, list)
-    return found
-
-
-def _kill_an_executor(status: JobStatus) -> None:
-    victim = status.executors[0]
-    for pid in (victim.jvm_pid, victim.worker_pid):
-        with suppress(ProcessLookupError):  # a worker ends with its JVM
-            os.kill(pid, signal.SIGKILL)
-
-
-def test_tables_are_exact_whatever_happens_to_the_store(
-    job: TotalsJob, redis: RedisServer, caplog: pytest.LogCaptureFixture
+def test_tables_are_exact_whatever_happens_to_redis(
+    make: Callable[[dict[str, str]], TotalsJob],
+    redis: RedisServer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    job = make(
+        {
+            "state.remote.uri": redis.uri,
+            "state.remote.user": "clerk",
+            "state.remote.password.file": str(tmp_path / "password"),
+        }
+    )
     story = Story(job)
     job.start()
     before = story.round("the first records")
     assert not list(job.home.glob("state/*/stores/*")), "no store is on a volume"
     assert all(p.bytes > 0 for p in partitions_of(before))
-
-    def down() -> None:
-        redis.kill()
-        story.waits()
-        redis.start()
-
-    def hanging() -> None:
-        redis.pause()
-        story.waits()
-        redis.resume()
-
-    story.round("the way on after the server was down", down)
-    story.round("the way on after it hung", hanging)
+    story.round("the way on after the server was down", lambda: story.down(redis))
+    story.round("the way on after it hung", lambda: story.hanging(redis))
     after = story.round("the way on after a flush", lambda: redis.ask("FLUSHALL"))
     assert sum(p.restore_records for p in partitions_of(after)) > 4 * 100, "from the changelogs"
-
-    story.round("the way on without an executor", lambda: _kill_an_executor(after))
-    story.rescale(redis, 6)
+    story.without_an_executor(after)
+    story.rescale(redis.settings(), 6)
     story.round("records in the next generation")
-    caplog.clear()
-    assert main(["verify", *job.command()[4:]]) == 0
-    assert "are not compared" not in caplog.text, "it reads the stores in the database"
-    assert job.stop() == 0
-    job.check_exact()
-    assert PASSWORD not in job.log_text()
-    files = [p for p in job.home.rglob("*.json") if p.is_file()]
-    assert files
-    assert all(PASSWORD not in p.read_text() for p in files)
+    story.ends_exact(PASSWORD, caplog)
+
+
+def test_tables_are_exact_whatever_happens_to_dynamodb(
+    make: Callable[[dict[str, str]], TotalsJob],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "dynamodb").mkdir()
+    with DynamoServer(tmp_path / "dynamodb") as dynamo:
+        in_environment(dynamo, monkeypatch)
+        job = make({"state.remote.uri": dynamo.settings().uri})
+        story = Story(job)
+        job.start()
+        story.round("the first records")
+        assert not list(job.home.glob("state/*/stores/*")), "no store is on a volume"
+        story.round("the way on after it hung", lambda: story.hanging(dynamo))
+        after = story.round("the way on after all was lost", lambda: story.down(dynamo))
+        assert sum(p.restore_records for p in partitions_of(after)) > 4 * 100, "from changelogs"
+        story.without_an_executor(after)
+        story.rescale(dynamo.settings(), 6)
+        story.round("records in the next generation")
+        story.ends_exact(dynamo.environment()["AWS_SECRET_ACCESS_KEY"], caplog)

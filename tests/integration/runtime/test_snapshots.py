@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,9 +50,7 @@ def job(
 def _lose_volumes(job: TotalsJob, status: JobStatus) -> None:
     """Kills every executor and removes its volume."""
     for victim in status.executors:
-        for pid in (victim.jvm_pid, victim.worker_pid):
-            with suppress(ProcessLookupError):  # a worker ends with its JVM
-                os.kill(pid, signal.SIGKILL)
+        job.kill_executor(victim)
         shutil.rmtree(job.home / "state" / victim.volume, ignore_errors=True)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,8 +51,7 @@ def _owned_by(status: JobStatus, volume: str) -> list[int]:
 
 def _lose(job: TotalsJob, victim: ExecutorStatus) -> None:
     """Kills an executor and removes its volume; its replacement has an empty one."""
-    os.kill(victim.jvm_pid, signal.SIGKILL)
-    os.kill(victim.worker_pid, signal.SIGKILL)
+    job.kill_executor(victim)
     shutil.rmtree(job.home / "state" / victim.volume, ignore_errors=True)
 
 

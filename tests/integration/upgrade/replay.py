@@ -19,15 +19,16 @@ import orjson
 import pyarrow as pa
 
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.elements import is_element
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.aggregates.registry import bind
+from holdfast.tasks.expiry import expiring
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
-from holdfast.tasks.state_task import expiring
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.times import FOREVER
@@ -52,7 +53,7 @@ class Transaction:
 
 
 def transactions(records: Sequence[Record]) -> Iterator[Transaction]:
-    """The transactions of a changelog partition; each ends with a marker."""
+    """The transactions of a changelog partition, without element rows; each ends with a marker."""
     rows: dict[bytes, bytes | None] = {}
     for record in records:
         assert record.key is not None
@@ -60,7 +61,7 @@ def transactions(records: Sequence[Record]) -> Iterator[Transaction]:
             assert record.value is not None
             yield Transaction(rows, CommitMarker.from_bytes(record.value))
             rows = {}
-        else:
+        elif not is_element(record.key):
             assert record.key.startswith(DATA_PREFIX)
             rows[record.key.removeprefix(DATA_PREFIX)] = record.value
     assert rows == {}, "the last transaction has no marker"
@@ -218,12 +219,18 @@ def plain_rows(query: Query) -> Callable[[bytes | None], Any]:
             return None
         time, _, columns = codec.decode([row])
         values = [_rounded(column[0].as_py()) for column in columns]
-        return time.tolist(), [
-            sorted(value or [], key=repr) if call == "COUNT_DISTINCT" else value
-            for call, value in zip(calls, values, strict=True)
-        ]
+        pairs = zip(calls, values, strict=True)
+        return time.tolist(), [_as_known(call, value) for call, value in pairs]
 
     return plain
+
+
+def _as_known(call: str, value: Any) -> Any:
+    """The state of an aggregate, without what this version forgets."""
+    if call == "ATTR" and value and len(value) > 1:
+        return "several"
+    by_order = call != "COUNT_DISTINCT" or not isinstance(value, list)
+    return value if by_order else sorted(value, key=repr)
 
 
 def _rounded(value: Any) -> Any:

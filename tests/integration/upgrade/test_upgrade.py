@@ -18,8 +18,10 @@ from holdfast.judge.oracle import Oracle, OracleOptions
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.verdict import Verdict
 from holdfast.local.broker import LocalKafka
+from holdfast.state.elements import is_element, state_key_of
+from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import JoinForm, JoinStep, Query, Topology
+from holdfast.types.topology import AggregateStep, JoinForm, JoinStep, Query, Topology
 from tests.integration.upgrade.given import part
 from tests.integration.upgrade.replay import plain_rows, plain_value, transactions
 from tests.integration.upgrade.write import PROPERTIES, produce, read_all
@@ -157,6 +159,25 @@ def _given(upgraded: Upgraded, topic: str) -> Iterator[tuple[bytes, dict[str, An
 def _results(upgraded: Upgraded, topic: str, column: str) -> dict[bytes | None, Any]:
     last = {r.key: r.value for records in upgraded.topics[topic] for r in records}
     return {key: json.loads(value)[column] for key, value in last.items() if value is not None}
+
+
+def test_distinct_values_inside_of_old_rows_become_element_rows(upgraded: Upgraded) -> None:
+    query = next(q for q in upgraded.topology.queries if q.sink.name == "SETS")
+    assert isinstance(query.step, AggregateStep)
+    codec, moved = StateColumns(query.step).codec, 0
+    for records in upgraded.topics[changelog_topic(APPLICATION, query.id)]:
+        last = {r.key: r.value for r in records if r.key is not None and r.value is not None}
+        elements = Counter(state_key_of(key) for key in last if is_element(key))
+        for each in list(transactions(records))[-1:]:
+            rows = {key: row for key, row in each.rows.items() if row is not None}
+            _, _, columns = codec.decode(list(rows.values()))
+            counts = [0] * len(rows)
+            for call, column in zip(query.step.aggregates, columns, strict=True):
+                if call.function == "COUNT_DISTINCT":
+                    counts = [a + b for a, b in zip(counts, column.to_pylist(), strict=True)]
+            assert counts == [elements[key] for key in rows]
+            moved += sum(counts)
+    assert moved > 0
 
 
 def test_every_state_partition_goes_on_where_the_release_ended(upgraded: Upgraded) -> None:

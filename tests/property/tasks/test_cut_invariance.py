@@ -80,6 +80,7 @@ def test_no_aggregate_depends_on_cuts(
     query, emit = _query(EXACT, *case), case[1]
     some, whole = _both(query, rows, cuts, replayed, emit)
     assert some.rows == some.changelog == whole.rows
+    assert some.elements == whole.elements
     assert some.sink == whole.sink
     if emit != "batch":
         assert some.told == whole.told

@@ -23,6 +23,13 @@ from holdfast.tasks import bringing_in, replay, state_task, stream_task
 from holdfast.tasks.rescaling import switch
 from holdfast.types.ids import OffsetRange
 from tests.chaos.mutants import patches
+from tests.simulation.broken.element_mutants import (
+    element_lost,
+    element_not_restored,
+    element_not_sent,
+    elements_not_brought_in,
+    elements_not_rescaled,
+)
 from tests.simulation.broken.remote_mutants import (
     loss_unnoticed,
     torn_write_unnoticed,
@@ -200,6 +207,10 @@ def _restoring(history: History) -> bool:
     return any(f.at == "RESTORING" for f in history.faults) and history.statement not in STATELESS
 
 
+def _with_elements(history: History) -> bool:
+    return history.statement in {"extremes", "windows"}
+
+
 def _of_several(history: History) -> bool:
     return history.drivers > 1
 
@@ -234,4 +245,9 @@ FINER = {
     "remote-zombie-writes": Finer(zombie_writes, _stopped_there, "remote"),
     "remote-loss-unnoticed": Finer(loss_unnoticed, _flushed, "remote"),
     "savepoint-behind": Finer(_savepoint_behind, _any, "savepoints"),
+    "element-lost": Finer(element_lost, _with_elements),
+    "element-not-sent": Finer(element_not_sent, _with_elements),
+    "element-not-restored": Finer(element_not_restored, _with_elements),
+    "elements-not-rescaled": Finer(elements_not_rescaled, _with_elements, "rescales"),
+    "elements-not-brought-in": Finer(elements_not_brought_in, _with_elements, "savepoints"),
 }

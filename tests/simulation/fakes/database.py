@@ -57,7 +57,7 @@ class Database:
 class FakeTable:
     """`RemoteTable` in a `Database`."""
 
-    part_rows = _PART_ROWS
+    part_rows, part_bytes, row_bytes = _PART_ROWS, 1 << 40, 0
 
     def __init__(self, database: Database, name: str, process: Process | None) -> None:
         self._database = database

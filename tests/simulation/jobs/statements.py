@@ -24,8 +24,10 @@ STATEMENTS = {
     "EMIT CHANGES;",
     # A key whose sum is not positive has no row: keys leave the table, and come back.
     "extremes": "CREATE TABLE t AS SELECT k, COUNT(*) AS n, MIN(v) AS low, MAX(v) AS high, "
-    "TOPK(v, 2) AS best FROM s GROUP BY k HAVING SUM(v) > 0 EMIT CHANGES;",
-    "windows": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n, SUM(v) AS total FROM s {_WINDOW} "
+    "TOPK(v, 2) AS best, COUNT_DISTINCT(v) AS kinds FROM s GROUP BY k HAVING SUM(v) > 0 "
+    "EMIT CHANGES;",
+    "windows": "CREATE TABLE t AS SELECT k, COUNT(*) AS n, SUM(v) AS total, "
+    f"COUNT_DISTINCT(v) AS kinds FROM s {_WINDOW} "
     "GROUP BY k EMIT CHANGES;",
     # Some of its records come after their window has closed; how many, the judge has to find out.
     "late": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s {_WINDOW} GROUP BY k EMIT CHANGES;",

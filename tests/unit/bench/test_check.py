@@ -77,6 +77,17 @@ def test_computed_columns_are_those_that_the_texts_give() -> None:
     assert len(dropped) == 4  # each half of the condition drops records that the other keeps
 
 
+def test_distinct_customers_are_those_of_a_set() -> None:
+    table: dict[int, list[int]] = {}
+    seen: dict[int, set[int]] = {}
+    for customer, title, _, _ in sales().tolist():
+        seen.setdefault(title, set()).add(customer)
+        n, _ = table.get(title, (0, 0))
+        table[title] = [n + 1, len(seen[title])]
+    found = wanted_totals(Query.DISTINCT, sales()).tolist()
+    assert {key: values for key, _, _, *values in found} == table
+
+
 def test_an_expression_groups_what_its_text_is_equal_for() -> None:
     table: dict[str, list[int]] = {}
     for each in texts():

@@ -80,6 +80,13 @@ def test_zipf_prefers_few_customers_and_uniform_does_not() -> None:
     assert share_of_the_first("zipf") == pytest.approx(0.21, abs=0.05)
 
 
+def test_nine_records_in_ten_are_of_the_hot_title() -> None:
+    made = [r for chunk in records(INPUTS["hot"], 20_000, 0) for r in chunk]
+    hot = [b'"Movie 00000"' in value for _, value, _ in made]
+    assert np.mean(hot) == pytest.approx(0.9, abs=0.01)
+    assert len({key for key, _, _ in made}) > 19_000
+
+
 @pytest.mark.parametrize("query", list(Query))
 def test_our_statements_are_understood(query: Query) -> None:
     case = Case("h:1", "app", ("in", "too"), query, Path("folder"), 100)
@@ -90,6 +97,7 @@ def test_our_statements_are_understood(query: Query) -> None:
         Query.SESSION: "WINDOW SESSION",
         Query.JOIN: "WITHIN",
         Query.COMPUTED: "AS letters FROM sales WHERE ",
+        Query.DISTINCT: "COUNT_DISTINCT(customer) AS total FROM sales GROUP BY title ",
         Query.EXPRESSION: "GROUP BY UCASE(SUBSTRING(title, 1, 10)) ",
     }
     assert wanted.get(query, "") in statements(case)

@@ -9,7 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.compaction.survey.facts import Estimate, How
+from holdfast.compaction.survey.partition import Sampled
+from holdfast.compaction.survey.records import Expiry, _counted
 from holdfast.compaction.survey.sampling import Counts, OffsetSpan, ranges_over, sample, total
+from holdfast.state.changelog import data_key
+from holdfast.state.elements import element_head
+from holdfast.tasks.evaluate.keys import window_key
+from holdfast.transport.reader import Chunk
 
 OFFSETS = 200_000
 SEEDS = 40
@@ -146,3 +152,27 @@ def test_ranges_longer_than_their_strata_are_the_whole() -> None:
 def test_the_same_seed_reads_the_same_ranges() -> None:
     log = LOGS["dense"]
     assert log.sampled(4_000, 9) == log.sampled(4_000, 9) != log.sampled(4_000, 10)
+
+
+def test_elements_are_live_keys_beside_the_rows_of_the_store() -> None:
+    span, expiry = OffsetSpan(0, 1_000), Expiry()
+    ranges = [Counts(OffsetSpan(n, n + 100), 90, elements=80) for n in (0, 300, 600)]
+    sampled, rows = Sampled(span, ranges, Estimate.unknown(), expiry), Estimate(7.0)
+    assert sampled.live(rows).value == pytest.approx(807.0)
+    assert sampled.live(rows).how is How.SAMPLED
+    assert not sampled.live(Estimate.unknown()).known
+    assert Sampled(span, ranges, Estimate(5.0), expiry).live(rows) == Estimate(5.0)
+    without = [Counts(OffsetSpan(n, n + 100), 90) for n in (0, 300)]
+    assert Sampled(span, without, Estimate.unknown(), expiry).live(rows) == rows
+
+
+def test_elements_and_their_expired_windows_are_told_apart() -> None:
+    def name(start: int) -> bytes:
+        return element_head(window_key(b"k", start)) + b"\0\0x"
+
+    row = data_key(window_key(b"k", 5))
+    keys: list[bytes | None] = [name(5), name(50), name(50), row, b"foreign"]
+    values: list[bytes | None] = [b"1", b"1", None, b"1", b"1"]
+    chunk = Chunk(keys, values, list(range(5)), [0] * 5, 5)
+    found = _counted(OffsetSpan(0, 5), [chunk], Expiry(before_ms=10))
+    assert (found.records, found.elements, found.expired, found.tombstones) == (5, 1, 2, 1)

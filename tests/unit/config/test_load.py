@@ -280,7 +280,9 @@ _REMOTE = {"state__backend": "remote", "state__remote__uri": "redis://db:6379/0"
     "uri",
     [
         "redis://clerk:canary@db:6379/0", "redis://:canary@db", "http://db", "redis:///1",
-        "redis://db/rows", "redis://db/0?password=canary", "redis://db:99999",
+        "redis://db/rows", "redis://db/0?password=canary", "redis://db:99999", "dynamodb:///rows",
+        "dynamodb://id:canary@eu-west-1/rows", "dynamodb://eu-west-1", "dynamodb://eu-west-1/a/b",
+        "dynamodb://eu-west-1:80/rows", "dynamodb://eu-west-1/rows?key=canary",
     ],
 )  # fmt: skip
 def test_a_database_is_a_server_and_a_number_without_credentials(uri: str) -> None:
@@ -293,6 +295,15 @@ def test_a_remote_store_has_a_database() -> None:
     with pytest.raises(InvalidConfig, match=r"state\.backend=remote needs a database"):
         _build(state__backend="remote")
     assert not _build(**_REMOTE).state.on_volumes
+
+
+def test_dynamodb_has_no_user_of_its_own() -> None:
+    remote = {"state__backend": "remote", "state__remote__uri": "dynamodb://eu-west-1/holdfast"}
+    assert _build(**remote).state.remote.uri == "dynamodb://eu-west-1/holdfast"
+    with pytest.raises(InvalidConfig) as refused:
+        _build(**remote, state__remote__user="me", state__remote__password__file="/p")
+    assert "state.remote.user: DynamoDB has none" in str(refused.value)
+    assert "state.remote.password.file: DynamoDB has none" in str(refused.value)
 
 
 def test_a_remote_store_has_neither_standbys_nor_snapshots() -> None:

@@ -6,6 +6,10 @@ import json
 
 from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
 from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
+from holdfast.state.digest import content
+from holdfast.state.elements import element_head
+from holdfast.state.memory import MemoryStore
+from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.types.ids import OffsetRange
 
 BOUNDS = {0: (0, 5), 1: (2, 2)}
@@ -55,6 +59,25 @@ def test_a_marker_that_does_not_say_what_was_dropped() -> None:
     fold = ChangelogFold([0])
     fold.update(0, MARKER_KEY, json.dumps({"source": {"end": [[0, 5]]}}).encode(), 10)
     assert fold.dropped_late() is None
+
+
+def test_elements_are_no_rows_but_part_of_the_digest() -> None:
+    fold = ChangelogFold([0])
+    fold.update(0, data_key(b"a"), b"1", 0)
+    empty = fold.partitions()[0].digest
+    names = [element_head(b"a") + b"\0\1" + value for value in (b"x", b"y")]
+    for offset, name in enumerate(names, 1):
+        fold.update(0, name, b"\1", offset)
+    both = fold.partitions()[0]
+    fold.update(0, names[0], None, 3)
+    assert (both.rows, fold.rows, list(fold.heads())) == (1, 1, [(b"a", b"1")])
+    assert fold.elements() == {(b"a", 1): 1}
+    assert len({empty, both.digest, fold.partitions()[0].digest}) == 3
+    store = TableStore(MemoryStore(), windowed=False)
+    at = StorePosition("t", 4, 0, "")
+    store.apply([b"a"], [b"1"], created=[b"a"], removed=0, position=at, marker=None,
+                elements={names[0]: None, names[1]: b"\1"})  # fmt: skip
+    assert content(store) == (1, fold.partitions()[0].digest)
 
 
 def test_a_partition_s_rows_digest_and_last_offset() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.judge.read.changelog_rows import row_heads
+from holdfast.judge.read.changelog_rows import element_counts, element_of, row_heads
 from holdfast.judge.values import RowHead
 from holdfast.sql import compile_text
 from holdfast.tasks.pack.rows import RowCodec
@@ -71,6 +72,23 @@ def test_the_count_is_read_only_where_it_comes_first() -> None:
 def test_other_layouts_and_other_keys_are_not_read() -> None:
     asked = query("name")
     assert isinstance(asked.step, AggregateStep)
-    rows = [(b"a", b"\x02" + bytes(24)), (b"b", b"\x01")]
+    rows = [(b"a", b"\x03" + bytes(24)), (b"b", b"\x01")]
     assert row_heads(rows, asked.sink.key_columns, asked.step) == {("a",): None, ("b",): None}
     assert read(query("day"), b'{"k0":1}') is None
+
+
+def test_distinct_values_that_are_records_are_counted_by_the_column_they_make() -> None:
+    asked = query(
+        "name", "COUNT(*) AS n, COUNT_DISTINCT(big) AS kinds, COUNT_DISTINCT(day) + 1 AS d"
+    )
+    assert isinstance(asked.step, AggregateStep)
+    rows = [(b"a", b"\x02" + bytes(32)), (b"b", b"\x02" + bytes(32)), (b"c", b"\x01"), (b"d", b"")]
+    made = [(b"a", 1, b"x"), (b"a", 1, b""), (b"a", 2, b"x"), (b"", 1, b"")]
+    names = [
+        b"\x02" + struct.pack(">I", len(key)) + key + struct.pack(">H", n) + value
+        for key, n, value in made
+    ]
+    assert [element_of(name) for name in names] == [(b"a", 1), (b"a", 1), (b"a", 2), (b"", 1)]
+    counts = Counter(map(element_of, names))
+    found = element_counts(rows, counts, asked.sink.key_columns, asked.step)
+    assert found == {("a",): {"KINDS": 2}, ("b",): {"KINDS": 0}}

@@ -12,6 +12,7 @@ from holdfast.judge.checkers.places import (
     changelog_agrees,
     changelog_rows,
     dead_letters_agree,
+    elements_agree,
     group_agrees,
     hanging_transactions,
     markers_agree,
@@ -189,3 +190,13 @@ def test_an_undecodable_record_that_was_not_set_aside_is_found(
 ) -> None:
     table = evidence(undecodable=undecodable, dead_letters=dead_letters, doubtful=doubtful)
     assert dead_letters_agree(table).verdict is verdict
+
+
+def test_a_changelog_without_one_of_the_values_that_a_result_counts_is_invalid() -> None:
+    elements: dict[Any, Any] = {("Aliens",): {"SOLD": 2}, ("Die Hard",): {"SOLD": 3}}
+    assert elements_agree(evidence(changelog=changelog(elements=elements))).verdict is Verdict.VALID
+    elements |= {("Die Hard",): {"SOLD": 2}, ("expired",): {"SOLD": 9}}
+    finding = elements_agree(evidence(changelog=changelog(elements=elements)))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("Die Hard: SOLD is 3, the changelog has 2 values",)
+    assert elements_agree(evidence(changelog=None)).verdict is Verdict.VALID

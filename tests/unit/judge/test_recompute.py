@@ -59,6 +59,38 @@ def test_an_aggregate(expression: str, column: str, values: tuple[Any, ...], res
     assert one_value(expression, of(column, *values)) == result
 
 
+@pytest.mark.parametrize(
+    ("expression", "column", "values", "result"),
+    [
+        ("APPROX_COUNT_DISTINCT(seats)", "seats", (1, 1, 2, None), 2),
+        ("APPROX_COUNT_DISTINCT(delay)", "delay", (0.0, -0.0, None), 2),
+        ("APPROX_QUANTILE(seats, 0.5)", "seats", (*range(100), None), [47.0, 51.0]),
+        ("APPROX_QUANTILE(delay, 0, 1)", "delay", (1.0, 2.0), [1.0, 1.0, 2.0, 2.0]),
+        ("APPROX_QUANTILE(delay, 0.5)", "delay", (None,), None),
+        ("APPROX_TOP_K(origin, 3)", "origin", ("b", "a", "a", None),
+         [{"ITEM": "a", "COUNT": 2}, {"ITEM": "b", "COUNT": 1}, {"ITEM": None, "COUNT": 3}]),
+        ("APPROX_TOP_K(origin, 3)", "origin", (None,), [{"ITEM": None, "COUNT": 3}]),
+    ],
+)  # fmt: skip
+def test_of_an_approximate_aggregate_the_bounds(
+    expression: str, column: str, values: tuple[Any, ...], result: Any
+) -> None:
+    assert one_value(expression, of(column, *values)) == result
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "carrier, APPROX_COUNT_DISTINCT(seats) + 1 AS v FROM flights GROUP BY carrier",
+        "carrier, COUNT(*) AS v FROM flights GROUP BY carrier HAVING APPROX_QUANTILE(seats, 1) > 2",
+        "carrier, APPROX_TOP_K(delay, 2) AS v FROM flights GROUP BY carrier",
+    ],
+)
+def test_what_follows_from_an_estimate_is_not_judged(select: str) -> None:
+    with pytest.raises(Untranslatable):
+        translate(query(f"SELECT {select}", ["CARRIER"], ["V"]), [0])
+
+
 def test_collect_set_is_distinct_and_a_null_is_one_of_it() -> None:
     found = one_value("COLLECT_SET(seats)", of("seats", 2, 1, 2, None, None))
     assert sorted(found, key=str) == [1, 2, None]

@@ -56,6 +56,7 @@ ADVICE = {
     "stream_times": _OTHER_TIMES,
     "changelog_agrees": _OTHER_STORY,
     "changelog_rows": _OTHER_STORY,
+    "elements_agree": _OTHER_STORY,
     "stores_agree": _OTHER_ROWS,
     "all_stores_agree": _OTHER_ROWS,
     "markers_agree": "A part of the job has not processed its input. See with `holdfast inspect` "

@@ -35,6 +35,17 @@ class Sampled:
     live_keys: Estimate
     expiry: Expiry
 
+    def live(self, rows: Estimate) -> Estimate:
+        """The live keys: counted, or the store's rows and the sampled elements, each written once.
+
+        Args:
+            rows: the store's own count, unknown without one.
+        """
+        if self.live_keys.known or not rows.known or not any(c.elements for c in self.ranges):
+            return self.live_keys if self.live_keys.known else rows
+        elements = self.total(lambda c: c.elements)
+        return Estimate(rows.value + elements.value, rows.error + elements.error, elements.how)
+
     def total(self, what: Callable[[Counts], int]) -> Estimate:
         """How many of `what` the whole partition holds."""
         return total(self.span, self.ranges, what)
@@ -93,7 +104,7 @@ def partition_facts(
         start=sampled.span.start,
         end=sampled.span.end,
         records=records,
-        live_keys=sampled.live_keys if sampled.live_keys.known else rows,
+        live_keys=sampled.live(rows),
         tombstones=sampled.total(lambda c: c.tombstones),
         expired=sampled.total(lambda c: c.expired) if sampled.expiry.known else _NONE,
         record_bytes=each,

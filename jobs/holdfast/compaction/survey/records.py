@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from holdfast.compaction.survey.sampling import Counts, OffsetSpan
 from holdfast.errors import IncompatibleStatement
-from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.changelog import MARKER_KEY, CommitMarker
+from holdfast.state.elements import is_element, is_row, state_key_of
 from holdfast.state.times import window_start_ms
 from holdfast.transport.reader import Chunk, PartitionReader
 
@@ -32,8 +33,8 @@ class Expiry:
     known: bool = True
 
     def holds(self, key: bytes) -> bool:
-        """Whether the window of a data key is past retention."""
-        return self.before_ms is not None and window_start_ms(key) < self.before_ms
+        """Whether the window of a row's, or an element's, key is past retention."""
+        return self.before_ms is not None and window_start_ms(state_key_of(key)) < self.before_ms
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,11 @@ def _last_marker(chunk: Chunk) -> CommitMarker | None:
 
 
 def _foreign(key: bytes | None) -> bool:
-    return key is None or not (key.startswith(DATA_PREFIX) or key == MARKER_KEY)
+    return not is_row(key) and key != MARKER_KEY
 
 
 def _counted(span: OffsetSpan, chunks: list[Chunk], expiry: Expiry) -> Counts:
-    records = tombstones = expired = markers = size = marker_size = 0
+    records = tombstones = expired = markers = size = marker_size = elements = 0
     holes, last = False, span.start - 1
     for chunk in chunks:
         records += len(chunk)
@@ -165,10 +166,12 @@ def _counted(span: OffsetSpan, chunks: list[Chunk], expiry: Expiry) -> Counts:
                 markers, marker_size = markers + 1, marker_size + each
             elif value is None:
                 tombstones += 1
-            elif key is not None and expiry.holds(key):
+            elif key is not None and is_row(key) and expiry.holds(key):
                 expired += 1
+            elif key is not None and is_element(key):
+                elements += 1
     holes = holes or span.end - last > _STEP_MAX
-    return Counts(span, records, tombstones, expired, markers, size, marker_size, holes)
+    return Counts(span, records, tombstones, expired, markers, size, marker_size, holes, elements)
 
 
 def _added(one: Counts, two: Counts) -> Counts:
@@ -181,4 +184,5 @@ def _added(one: Counts, two: Counts) -> Counts:
         one.bytes + two.bytes,
         one.marker_bytes + two.marker_bytes,
         one.holes or two.holes,
+        one.elements + two.elements,
     )

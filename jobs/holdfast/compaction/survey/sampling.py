@@ -54,6 +54,7 @@ class Counts:
             and commit markers.
         bytes, marker_bytes: keys and values of all records, and of commit markers.
         holes: whether the range has a gap that only the cleaner or an aborted transaction leaves.
+        elements: element rows (`state.elements`) that are not expired.
     """
 
     span: OffsetSpan
@@ -64,6 +65,7 @@ class Counts:
     bytes: int = 0
     marker_bytes: int = 0
     holes: bool = False
+    elements: int = 0
 
 
 def ranges_over(

@@ -19,6 +19,7 @@ __all__ = [
     "changelog_agrees",
     "changelog_rows",
     "dead_letters_agree",
+    "elements_agree",
     "group_agrees",
     "hanging_transactions",
     "markers_agree",
@@ -64,6 +65,22 @@ def changelog_rows(table: TableEvidence) -> Finding:
         return Finding(name, Verdict.VALID, f"{fact}, {len(known)} could be read")
     excuse = doubt(table)
     return finding(name, excuse.verdict, fact + excuse.words, bad)
+
+
+def elements_agree(table: TableEvidence) -> Finding:
+    """The changelog holds as many distinct values of a group as its result counts."""
+    name, changelog = "elements_agree", table.changelog
+    counts = changelog.elements if changelog is not None else {}
+    rows = table.history.rows
+    bad = [
+        f"{show_key(key)}: {column} is {rows[key].get(column)}, the changelog has {count} values"
+        for key, columns in counts.items()
+        if key in rows
+        for column, count in columns.items()
+        if rows[key].get(column) != count
+    ]
+    fact = f"{len(bad)} of {len(counts)} rows count other values than the changelog has"
+    return finding(name, Verdict.INVALID if bad else Verdict.VALID, fact, bad)
 
 
 def dead_letters_agree(evidence: TableEvidence | StreamEvidence) -> Finding:

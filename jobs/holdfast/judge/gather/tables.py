@@ -15,7 +15,7 @@ from holdfast.judge.evidence import (
 from holdfast.judge.gather.late import late_bound
 from holdfast.judge.gather.snapshot import Bounds, Snapshot
 from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
-from holdfast.judge.read.changelog_rows import row_heads
+from holdfast.judge.read.changelog_rows import element_counts, row_heads
 from holdfast.judge.read.decode import InputDecoder, SinkDecoder
 from holdfast.judge.read.incarnations import living, place_name
 from holdfast.judge.read.left_out import dead_letters
@@ -87,6 +87,7 @@ class PlainGatherer:
                 rows_max=len(recomputed.records),
                 stores=stores,
                 heads=_heads(query, changelog),
+                elements=_elements(query, changelog, recomputed),
             ),
             progress=_progress(query, snapshot, changelog),
             dropped_late=changelog.dropped_late(),
@@ -211,6 +212,20 @@ def _heads(query: Query, changelog: ChangelogFold) -> dict[Key, RowHead | None] 
     step = query.step
     assert isinstance(step, AggregateStep), "only tables have a changelog"
     return row_heads(changelog.heads(), query.sink.key_columns, step)
+
+
+def _elements(
+    query: Query, changelog: ChangelogFold, recomputed: Recomputed
+) -> dict[Key, dict[str, int]]:
+    """Without windows past retention, whose elements leave before them."""
+    step = query.step
+    assert isinstance(step, AggregateStep), "only tables have a changelog"
+    keys = query.sink.key_columns
+    counts = element_counts(changelog.heads(), changelog.elements(), keys, step)
+    if step.window is None:
+        return counts
+    oldest = recomputed.newest_ms - step.window.retention_ms
+    return {key: count for key, count in counts.items() if key[-1] >= oldest}
 
 
 def _short(history: SinkHistory, recomputed: Recomputed, record_count: str) -> dict[Key, int]:

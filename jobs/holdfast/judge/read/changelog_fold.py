@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from holdfast.judge.read.arrivals import offsets_of
+from holdfast.judge.read.changelog_rows import element_of
 from holdfast.judge.read.incarnations import Incarnations, living
 from holdfast.judge.read.marker_story import MarkerStory
 
 __all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
 
 _ROW, _MARKER = b"\x01", b"\x00"  # first byte of a key
+_ELEMENT = b"\x02"  # of a record that is a part of a row, see `changelog_rows`
 _SOURCE_MARKER = b"\x00holdfast.commit."  # for queries without state; the source partition follows
 _MODULUS = 1 << 128
 _HEAD_BYTES = 25  # bytes of a row that `changelog_rows` reads
@@ -25,8 +29,8 @@ class FoldedPartition:
     """One partition of a changelog, folded.
 
     Attributes:
-        rows: the number of live keys.
-        digest: hex digest of the live keys and values; `StoreDigest` defines it.
+        rows: the number of live rows, without their elements.
+        digest: hex digest of all live keys and values; `StoreDigest` defines it.
         last_offset: offset of its last record, -1 without any.
     """
 
@@ -46,6 +50,7 @@ class ChangelogFold:
     def __init__(self, partitions: Iterable[int], story: MarkerStory | None = None) -> None:
         self._story = story
         self._live: dict[int, dict[bytes, tuple[int, bytes]]] = {p: {} for p in partitions}
+        self._elements: dict[int, dict[bytes, int]] = {p: {} for p in self._live}
         self._last = dict.fromkeys(self._live, -1)
         self.markers: dict[int, dict[str, Any] | None] = dict.fromkeys(self._live)
 
@@ -67,6 +72,10 @@ class ChangelogFold:
             live.pop(key, None)
         elif key.startswith(_ROW) and value is not None:
             live[key] = (_number(key[len(_ROW) :], value), value[:_HEAD_BYTES])
+        elif key.startswith(_ELEMENT) and value is None:
+            self._elements[partition].pop(key, None)
+        elif key.startswith(_ELEMENT) and value is not None:
+            self._elements[partition][key] = _number(key, value)
 
     @property
     def contradictions(self) -> list[str]:
@@ -75,15 +84,27 @@ class ChangelogFold:
 
     @property
     def rows(self) -> int:
-        """The number of live keys."""
+        """The number of live rows."""
         return sum(map(len, self._live.values()))
 
     def partitions(self) -> dict[int, FoldedPartition]:
         """Every partition's rows, digest and last offset."""
         return {
-            p: FoldedPartition(len(live), _digest(number for number, _ in live.values()), last)
+            p: FoldedPartition(len(live), self._digest(p), last)
             for (p, live), last in zip(self._live.items(), self._last.values(), strict=True)
         }
+
+    def _digest(self, partition: int) -> str:
+        rows = (number for number, _ in self._live[partition].values())
+        return f"{sum(chain(rows, self._elements[partition].values())) % _MODULUS:032x}"
+
+    def elements(self) -> Counter[tuple[bytes, int]]:
+        """The number of live elements by state key and number of the aggregate.
+
+        Raises:
+            struct.error: a malformed key.
+        """
+        return Counter(element_of(key) for live in self._elements.values() for key in live)
 
     def heads(self) -> Iterator[tuple[bytes, bytes]]:
         """The live state keys, with the beginning of each row."""
@@ -187,10 +208,6 @@ def marker_end(
         return {}
     ends = offsets_of({**marker["source"], "others": ()}, "end", incarnations or Incarnations())
     return {number: end for (_, number), end in ends.items()}
-
-
-def _digest(numbers: Iterable[int]) -> str:
-    return f"{sum(numbers) % _MODULUS:032x}"
 
 
 def _number(key: bytes, value: bytes) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp, parse_one
 
 from holdfast.judge.read.incarnations import PARTITION_SQL, by_age
-from holdfast.judge.statement import user_functions
+from holdfast.judge.statement import approximate, user_functions
 from holdfast.judge.statement.arithmetic import distinct_doubles, in_case, sum_of, wrapped
 from holdfast.judge.statement.statement import resolved
 from holdfast.judge.values import COLLECT_LIMIT, Match, Untranslatable
@@ -87,11 +87,28 @@ class Translator:
         return self._rewrite(node).sql(dialect="duckdb")
 
     def match(self, node: exp.Expr) -> Match:
-        """How to compare a value of `node`."""
+        """How to compare a value of `node`.
+
+        Raises:
+            Untranslatable: it is computed from an approximate aggregate.
+        """
+        near = approximate.match_of(node)
+        if near is not None:
+            return near
+        self.refuse_approximate(node)
         name, _ = _call(node)
         if name in _ORDERED and len(self.scope.partitions) != 1:
             return Match.BAG if name == "COLLECT_LIST" else Match.ANY_OF
         return Match.BAG if name == "COLLECT_SET" else Match.EXACT
+
+    def refuse_approximate(self, node: exp.Expr) -> None:
+        """Refuses an expression whose value may be off by nobody knows how much.
+
+        Raises:
+            Untranslatable: it has an approximate aggregate.
+        """
+        if approximate.is_within(node):
+            raise Untranslatable(f"{node.sql()} is computed from an approximate aggregate")
 
     def counts(self, node: exp.Expr) -> str:
         """Either "*" for a plain COUNT(*), "x" for a plain COUNT(x), or nothing."""
@@ -137,6 +154,9 @@ class Translator:
         return name
 
     def _function(self, node: exp.Expr) -> exp.Expr:
+        if isinstance(node, approximate.NODES):
+            real = self.kind(node.this) == REAL
+            return _parse(approximate.sql_of(node, self.sql(node.this), real=real))
         name, args = _call(node)
         if name in _CASES and len(args) == 1:
             return _parse(in_case(_CASES[name], self.sql(args[0])))
@@ -144,21 +164,24 @@ class Translator:
             inner = ", ".join(map(self.sql, args))
             return _parse(f"{_RENAMED[name]}({inner})")
         if name in _AGGREGATES:
-            star = bool(args) and isinstance(args[0], exp.Star)
-            values = ["*"] if star else [self.sql(args[0])] if args else ["*"]
-            rest = [a.sql(dialect="duckdb") for a in args[1:]]
-            if not all(isinstance(a, exp.Literal | exp.Boolean) for a in args[1:]):
-                raise Untranslatable(f"{name} of several columns")
-            if name in _ORDERED:
-                return _parse(self._ordered(name, values[0], rest))
-            own = self._arithmetic_of(name, args[0], values[0]) if args else None
-            if own is not None:
-                return _parse(own.format(*rest))
-            return _parse(_AGGREGATES[name].format(*values, *rest))
+            return self._aggregate(name, args)
         if user_functions.result_of(name) is not None:
             ordered = bool(self.scope.partitions)
             return _parse(user_functions.called(name, [*map(self.sql, args)], ordered=ordered))
         raise Untranslatable(f"the function {name} is not known to the judge")
+
+    def _aggregate(self, name: str, args: Sequence[exp.Expr]) -> exp.Expr:
+        star = bool(args) and isinstance(args[0], exp.Star)
+        values = ["*"] if star else [self.sql(args[0])] if args else ["*"]
+        rest = [a.sql(dialect="duckdb") for a in args[1:]]
+        if not all(isinstance(a, exp.Literal | exp.Boolean) for a in args[1:]):
+            raise Untranslatable(f"{name} of several columns")
+        if name in _ORDERED:
+            return _parse(self._ordered(name, values[0], rest))
+        own = self._arithmetic_of(name, args[0], values[0]) if args else None
+        if own is not None:
+            return _parse(own.format(*rest))
+        return _parse(_AGGREGATES[name].format(*values, *rest))
 
     def _arithmetic_of(self, name: str, argument: exp.Expr, value: str) -> str | None:
         """An aggregate by Java's rules where DuckDB's differ; None where they agree."""

@@ -139,6 +139,8 @@ class Outline:
         keys = [translator.sql(g) for g in self.groups]
         outputs = self._values(keys)
         having = parts.select.args.get("having")
+        if having:
+            translator.refuse_approximate(having)
         passes = f"coalesce({translator.sql(having.this)}, FALSE)" if having else "TRUE"
         bounds = 0 if parts.window is None else 2 if parts.window.session else 1
         select = [*keys, *(f'"{name}"' for name in _WINDOW[:bounds])]

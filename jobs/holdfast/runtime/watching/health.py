@@ -3,10 +3,10 @@
     starting Spark → restoring … → starting the streams → serving → stopping
 
 Only a serving job is ready, and only while its queries commit new records: if a commit takes far
-longer than usual, the job is not ready, and says what the query waits for.  A query without new
-records stays ready.  A job is alive while its queries advance: a batch has finished, a trigger
-found no data, a query waits for the batch lock, or the broker is unavailable (a restart of the
-driver would not help).  A restore has no time limit.
+longer than usual, or a query stands still, the job is not ready, and says what the query waits for.
+A query without new records stays ready.  A job is alive while its queries advance: a batch has
+finished, a trigger found no data, a query waits for the batch lock, or the broker is unavailable (a
+restart of the driver would not help).  A restore has no time limit.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class Health:
         self._seen_at: dict[str, float] = {}
         self._paces: dict[str, _Pace] = {}
         self._ends: dict[str, list[tuple[float, Mapping[Place, int]]]] = {}
+        self._stuck: dict[str, str] = {}
 
     def phase(self, text: str) -> None:
         """Sets the current phase, during which the job is not ready."""
@@ -134,6 +135,15 @@ class Health:
         self.beat(query_id)
         with self._lock:
             self._paces.pop(query_id, None)
+
+    def stuck(self, query_id: str, why: str) -> None:
+        """Records that a query stands still while the others go on; empty: it goes on again."""
+        self.rest(query_id)
+        with self._lock:
+            if why:
+                self._stuck[query_id] = why
+            else:
+                self._stuck.pop(query_id, None)
 
     def observe(
         self,
@@ -185,8 +195,10 @@ class Health:
             if self._phase:
                 return self._phase
             now = self._clock()
-            late = [self._why_late(name, pace, now) for name, pace in sorted(self._paces.items())]
-        return "; ".join(filter(None, late))
+            stuck = [f"{name} stands still: {why}" for name, why in sorted(self._stuck.items())]
+            late = [self._why_late(name, pace, now) for name, pace in sorted(self._paces.items())
+                    if name not in self._stuck]  # fmt: skip
+        return "; ".join(filter(None, [*stuck, *late]))
 
     def _why_late(self, query_id: str, pace: _Pace, now: float) -> str:
         since_s = now - pace.since if pace.since is not None else 0.0

@@ -72,7 +72,7 @@ class Log:
 
 
 def _change(table: StoredTable, partition: int, chunk: Chunk) -> Change:
-    rows, _ = table.rows_of(table.readable(chunk)[0])
+    rows = table.rows_of(table.readable(chunk)[0]).rows
     keys = sorted(rows)
     values = [rows[key] for key in keys]
     committed_ms = chunk.timestamps[-1] if len(chunk) else 0

@@ -19,8 +19,8 @@ from holdfast.serve.contract import Change, PartitionState, WindowBounds
 from holdfast.serve.follow.subscription import Subscription
 from holdfast.serve.follow.transactions import Transactions
 from holdfast.serve.tables import StoredTable
-from holdfast.state.changelog import CommitMarker
 from holdfast.state.past import witnessed
+from holdfast.state.restore import LastRows
 from holdfast.state.table_store import StorePosition, StoreStats, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.transport.reader import Chunk
@@ -188,7 +188,7 @@ class Standby:
         whole = self._transactions.add(chunk.since(self._position().offset))
         if whole is None:
             return
-        rows, marker = self.rows_of(whole)
+        rows, marker, elements = self.rows_of(whole)
         keys = sorted(rows)
         values = list(map(rows.__getitem__, keys))
         with self._lock:
@@ -203,7 +203,9 @@ class Standby:
             told = bool(keys and self._subscribers)
             old = self._old(keys, values) if told else None
             # A subscriber that receives a row can also look it up: the store is written first.
-            self.store.replay(keys, values, position=moved, marker=marker, count=False)
+            self.store.replay(
+                keys, values, position=moved, marker=marker, count=False, elements=elements
+            )
             self._end = max(self._end, whole.position)
             self._changed_at = whole.position
             if told:
@@ -214,7 +216,7 @@ class Standby:
                 for subscription in self._subscribers:
                     subscription.put(change)
 
-    def rows_of(self, chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+    def rows_of(self, chunk: Chunk) -> LastRows:
         """`StoredTable.rows_of` for decodable records; the others are counted."""
         readable, bad = self.table.readable(chunk)
         if bad:

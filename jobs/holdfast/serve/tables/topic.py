@@ -18,8 +18,7 @@ from holdfast.serve.contract import WindowBounds
 from holdfast.serve.tables.base import StoredTable, finished
 from holdfast.serve.tables.changelog import window_range
 from holdfast.serve.tables.literals import key_columns_of, ordered_ranges
-from holdfast.state.changelog import CommitMarker
-from holdfast.state.restore import RowsOf
+from holdfast.state.restore import LastRows, RowsOf
 from holdfast.tasks.evaluate.keys import encode_keys, split_windowed
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import Chunk
@@ -149,11 +148,12 @@ def _without(chunk: Chunk, offsets: set[int]) -> Chunk:
     )
 
 
-def _topic_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+def _topic_rows(chunk: Chunk) -> LastRows:
     """The last row of each key; records without a key are ignored."""
     columns = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
-    return {
+    rows = {
         key: None if value is None else _TIME.pack(time) + value
         for key, value, time in columns
         if key is not None
-    }, None
+    }
+    return LastRows(rows, None)

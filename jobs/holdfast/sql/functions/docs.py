@@ -205,6 +205,9 @@ CUBE_EXPLODE: A row for each combination of the elements and NULLs in their plac
 EXPLODE: A row for each element of an array.
 """
 _AGGREGATE = """
+APPROX_COUNT_DISTINCT(T): About how many distinct values there are, in 2 kB (standard error 1.6 %).
+APPROX_QUANTILE(N, share[, shares ...]): The value below which about a share of the values lies.
+APPROX_TOP_K(T, k): The k most frequent values, as structs of ITEM and (about) COUNT.
 ATTR(T): The value, if all of the group are the same, else NULL.
 AVG(N): The mean of numbers.
 COLLECT_LIST(T): All values, 1000 at most.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from types import ModuleType
+from typing import Protocol
 
 from holdfast.config.settings import RemoteSettings
 from holdfast.errors import InvalidConfig
 from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
+from holdfast.state.remote.table import RemoteTable
 
 __all__ = ["RemoteStores", "open_remote", "read_remote"]
 
@@ -23,8 +24,7 @@ def open_remote(settings: RemoteSettings, name: str) -> RemoteStore:
         StoreUnavailable: the database does not answer.
         InvalidConfig: the client library, or a setting, is missing.
     """
-    redis = _redis(settings)
-    table = redis.RedisTable(redis.RedisLink(settings), name)
+    table = _database(settings).table(settings, name)
     try:
         return RemoteStore(table, f"{name} at {settings.uri}")
     except BaseException:
@@ -40,8 +40,7 @@ def read_remote(settings: RemoteSettings, name: str) -> Iterator[RemoteSnapshot]
         StoreCorrupted: there is no readable store; later, it has changed meanwhile.
         StoreUnavailable, InvalidConfig: see `open_remote`.
     """
-    redis = _redis(settings)
-    with closing(redis.RedisTable(redis.RedisLink(settings), name)) as table:
+    with closing(_database(settings).table(settings, name)) as table:
         yield RemoteSnapshot(table, f"{name} at {settings.uri}")
 
 
@@ -54,26 +53,38 @@ class RemoteStores:
 
     def stores(self) -> list[tuple[str, str, int]]:
         """(application id, state name, state partition) of every store of the job, sorted."""
-        redis = _redis(self._settings)
-        with closing(redis.RedisLink(self._settings)) as link:
-            found: list[tuple[str, str, int]] = redis.stores_of(link, self._application_id)
-        return found
+        return _database(self._settings).stores_of(self._settings, self._application_id)
 
     def delete_store(self, application_id: str, state_name: str, state_partition: int) -> None:
         """Removes a store; one that is open is restored."""
-        redis = _redis(self._settings)
-        with closing(redis.RedisLink(self._settings)) as link:
-            redis.delete_store(link, f"{application_id}/{state_name}/{state_partition}")
+        name = f"{application_id}/{state_name}/{state_partition}"
+        _database(self._settings).delete_store(self._settings, name)
 
 
-def _redis(settings: RemoteSettings) -> ModuleType:
-    """The module that speaks to Redis: a job with another backend does without its library."""
+class _Database(Protocol):
+    """The contract of a database's module."""
+
+    def table(self, settings: RemoteSettings, name: str) -> RemoteTable: ...
+
+    def stores_of(
+        self, settings: RemoteSettings, application_id: str
+    ) -> list[tuple[str, str, int]]: ...
+
+    def delete_store(self, settings: RemoteSettings, name: str) -> None: ...
+
+
+def _database(settings: RemoteSettings) -> _Database:
+    """The module that speaks to it: a job with another backend does without its library."""
     if not settings.uri:
         raise InvalidConfig(
             "The remote backend needs a database.",
             action="set state.remote.uri, or use the rocksdb backend.",
         )
     try:
+        if settings.uri.startswith("dynamodb:"):
+            from holdfast.state.remote import dynamodb
+
+            return dynamodb
         from holdfast.state.remote import redis
     except ModuleNotFoundError as error:
         raise InvalidConfig(

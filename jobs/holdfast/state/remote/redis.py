@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,7 @@ from holdfast.config.settings import RemoteSettings
 from holdfast.errors import HoldfastError, Refused, StoreUnavailable, VolumeFull
 from holdfast.state.remote.table import Pairs, Stamp
 
-__all__ = ["RedisLink", "RedisTable", "delete_store", "stores_of"]
+__all__ = ["RedisLink", "RedisTable", "delete_store", "stores_of", "table"]
 
 _PORT = 6379
 _STAMP = b"stamp"  # a field that no row has: theirs begin with `k`
@@ -169,6 +169,8 @@ class RedisTable:
         part_rows: rows of a transaction; a test has batches of several.
     """
 
+    part_bytes, row_bytes = _WHOLE, 0
+
     def __init__(self, link: RedisLink, name: str, part_rows: int = _WHOLE) -> None:
         self.part_rows = part_rows
         self._link = link
@@ -254,21 +256,28 @@ class RedisTable:
         self._link.close()
 
 
-def stores_of(link: RedisLink, application_id: str) -> list[tuple[str, str, int]]:
+def table(settings: RemoteSettings, name: str) -> RedisTable:
+    """The rows of one store, over a connection of their own."""
+    return RedisTable(RedisLink(settings), name)
+
+
+def stores_of(settings: RemoteSettings, application_id: str) -> list[tuple[str, str, int]]:
     """(application id, state name, state partition) of every store of an application, sorted."""
     pattern, at, found = f"holdfast:{{{application_id}/*}}:rows", b"0", set[str]()
-    while True:
-        ((at, keys),) = link.ask(("SCAN", at, "MATCH", pattern, "COUNT", _AT_ONCE))
-        found.update(key.decode() for key in keys)
-        if at == b"0":
-            break
+    with closing(RedisLink(settings)) as link:
+        while True:
+            ((at, keys),) = link.ask(("SCAN", at, "MATCH", pattern, "COUNT", _AT_ONCE))
+            found.update(key.decode() for key in keys)
+            if at == b"0":
+                break
     names = (_STORE.fullmatch(key) for key in found)
     return sorted((name[1], name[2], int(name[3])) for name in names if name)
 
 
-def delete_store(link: RedisLink, name: str) -> None:
+def delete_store(settings: RemoteSettings, name: str) -> None:
     """Removes a store, whoever has it open: it is then restored."""
-    link.ask(("UNLINK", *_keys_of(name)))
+    with closing(RedisLink(settings)) as link:
+        link.ask(("UNLINK", *_keys_of(name)))
 
 
 def _stamp_of(stamp: bytes | None, rows: int, keys: int) -> Stamp | None:

@@ -17,6 +17,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -38,6 +39,7 @@ _CLAIMS = 10  # others may open the store at the same time
 _PAGE = 2_000  # rows of a scan at a time
 _RANGES = 500  # of a request
 _MEASURED_S = 10.0  # how long a measured size is believed
+_Rows = dict[bytes, bytes | None]
 
 
 class RemoteStore:
@@ -87,19 +89,31 @@ class RemoteStore:
         return values
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
-        rows: dict[bytes, bytes | None] = dict.fromkeys(deletes)
+        rows: _Rows = dict.fromkeys(deletes)
         rows.update(puts)
         if not rows:
             return
         self._check(self._stamp)
-        done, items, left = self._stamp.following(), iter(rows.items()), len(rows)
-        while left > 0:
-            part = dict(islice(items, self._table.part_rows))
-            left -= len(part)
-            self._move(part, done if left == 0 else Stamp(done.owner, done.batch, whole=False))
+        done = self._stamp.following()
+        *begun, last = self._parts(rows)
+        for part in begun:
+            self._move(part, replace(done, whole=False))
+        self._move(last, done)
         self._written += sum(len(k) + len(v or b"") for k, v in rows.items())
 
-    def _move(self, rows: dict[bytes, bytes | None], to: Stamp) -> None:
+    def _parts(self, rows: _Rows) -> Iterator[_Rows]:
+        """Cuts rows into what one request takes."""
+        part: _Rows = {}
+        size = 0
+        for key, value in rows.items():
+            size += len(key) + len(value or b"") + self._table.row_bytes
+            if part and (len(part) == self._table.part_rows or size > self._table.part_bytes):
+                yield part
+                part, size = {}, len(key) + len(value or b"") + self._table.row_bytes
+            part[key] = value
+        yield part
+
+    def _move(self, rows: _Rows, to: Stamp) -> None:
         if not self._table.write(rows, self._stamp, to):
             raise self._lost(self._table.stamp())
         self._stamp = to

@@ -62,6 +62,14 @@ class RemoteTable(Protocol):
     def part_rows(self) -> int:
         """The number of rows that `write` takes at most."""
 
+    @property
+    def part_bytes(self) -> int:
+        """The bytes that `write` takes at most, `row_bytes` for each row beside key and value."""
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a row beside its key and its value."""
+
     def stamp(self) -> Stamp | None:
         """The stamp; None if there is none."""
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.pack.folds import Folding
+from holdfast.tasks.pack.folds import Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
-__all__ = ["Aggregate", "AggregateFunction", "Literal", "Partial", "not_accepted"]
+__all__ = ["Aggregate", "AggregateFunction", "ByElement", "Literal", "Partial", "not_accepted"]
 
 Literal = str | int | float | bool | None
 
@@ -34,7 +34,7 @@ class Partial:
     """
 
     type: pa.DataType
-    folding: Folding
+    folding: Folding | Fold
     of: Callable[[Sequence[pa.Array], int], pa.Array]
 
 
@@ -73,13 +73,38 @@ class Aggregate(ABC):
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         """The result column, of the call's SQL type."""
 
+    def without_undo(self) -> Aggregate:
+        """The same aggregate for steps that never `undo`; its state may tell less."""
+        return self
+
+    def by_element(self) -> ByElement | None:
+        """The same aggregate with its values in rows of their own; None: it has no such form.
+
+        See `AggregateFunction.by_element`.
+        """
+        return None
+
+
+class ByElement(Aggregate):
+    """An aggregate that keeps every distinct value in an element row, beside its state.
+
+    Its partial is shuffled as that of its other form, which keeps a list of all values as its
+    state.  `merge` gets the number of values that are new instead.
+    """
+
+    @abstractmethod
+    def of_lists(self, lists: pa.Array) -> tuple[pa.Array, ...]:
+        """The state for the lists that the other form has kept, whatever it took for equal."""
+
 
 class AggregateFunction(ABC):
     """An entry of the registry: knows its name and signature and binds calls."""
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
-    listed = False  # whether a partial is a LIST; it is asked where Arrow is not loaded
+    # Whether a partial is a LIST, a FIRST or a LAST; it is asked where Arrow is not loaded.
+    listed = False
+    by_element = False  # whether calls have a form that keeps values in rows of their own
     plain = False  # whether ksqlDB's state for it has no array, map or struct: fits DELIMITED
 
     def columns(self, count: int) -> int:

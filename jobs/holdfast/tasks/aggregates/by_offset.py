@@ -44,7 +44,8 @@ class _SingleCall(Aggregate):
         self._latest = latest
         self._ignore_nulls = ignore_nulls
         self._type = call.type.arrow()
-        self._partial = Partial(pa.list_(self._type), Folding.LIST, self._values)
+        folding = Folding.LAST if latest else Folding.FIRST
+        self._partial = Partial(pa.list_(self._type), folding, self._values)
 
     @property
     def partials(self) -> tuple[Partial, ...]:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.base import (
     Aggregate,
     AggregateFunction,
+    ByElement,
     Literal,
     Partial,
     not_accepted,
@@ -160,21 +162,59 @@ class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
         super().__init__(call.arg_types[0], ignore_nulls=True)
 
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return (Partial(self._type, Folding.DISTINCT, self._elements),)
+
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pa.array([len(v) if v else 0 for v in state[0].to_pylist()], pa.int64())
 
+    def by_element(self) -> ByElement | None:
+        return _CountOfNew(self.partials)
+
+
+class _CountOfNew(ByElement):
+    """COUNT_DISTINCT whose values are element rows: the state is their number."""
+
+    def __init__(self, partials: tuple[Partial, ...]) -> None:
+        self._partials = partials
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (pa.int64(),)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return (pc.add(old[0].fill_null(0), partial[0]),)
+
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        raise TypeError("two sets have no common number of values")
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        return state[0].fill_null(0)
+
+    def of_lists(self, lists: pa.Array) -> tuple[pa.Array, ...]:
+        counts = [None if v is None else len(_distinct(v)) for v in lists.to_pylist()]
+        return (pa.array(counts, pa.int64()),)
+
 
 class CountDistinct(AggregateFunction):
     """The exact number of distinct values that are not null.
 
-    ksqlDB estimates it (HyperLogLog); exactness costs a list of the distinct values per key.
+    ksqlDB estimates it (HyperLogLog); exactness costs a row per distinct value (ADR 53).  The
+    order of values is not part of the result, so they are made distinct before the shuffle.
     """
 
     name = "COUNT_DISTINCT"
-    listed = True
+    by_element = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1 or literals:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.tasks.aggregates.approximate import (
+    ApproxCountDistinct,
+    ApproxQuantile,
+    ApproxTopK,
+)
 from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction
 from holdfast.tasks.aggregates.by_offset import EarliestByOffset, LatestByOffset
 from holdfast.tasks.aggregates.extremes import Max, Min
@@ -26,6 +31,7 @@ _BUILT_IN: dict[str, AggregateFunction] = {
         Count(), Sum(), Avg(), Min(), Max(), EarliestByOffset(), LatestByOffset(),
         CollectList(), CollectSet(), TopK(), TopKDistinct(), CountDistinct(), SumList(),
         StddevSample(), StddevSamp(), Correlation(), Histogram(), Attr(),
+        ApproxCountDistinct(), ApproxQuantile(), ApproxTopK(),
     )
 }  # fmt: skip
 

@@ -100,6 +100,31 @@ class _TallyCall(Aggregate):
         return pa.array([self._finish(tally or []) for tally in state[0].to_pylist()], self._type)
 
 
+class _AttrCall(_TallyCall):
+    """ATTR, whose result is known for good once two values differ, if nothing is taken back.
+
+    Args:
+        undone: whether values are taken back, so that all of them have to be counted.
+    """
+
+    def __init__(self, call: AggregateCall, *, undone: bool = True) -> None:
+        super().__init__(call, _only, ignore_nulls=False, most=None)
+        self._call = call
+        self._undone = undone
+
+    def without_undo(self) -> Aggregate:
+        return _AttrCall(self._call, undone=False)
+
+    def _counted(self, tally: Tally, changes: Iterable[tuple[Any, int]]) -> Tally:
+        if self._undone:
+            return super()._counted(tally, changes)
+        found = tally if len(tally) > 1 else super()._counted(tally, changes)
+        return found if len(found) <= 1 else _SEVERAL
+
+
+_SEVERAL: Tally = [{"v": None, "n": 0}] * 2  # all there is to know of values that differ
+
+
 def _counts(tally: Tally) -> list[tuple[str, int]]:
     return [(entry["v"], entry["n"]) for entry in tally]
 
@@ -137,4 +162,4 @@ class Attr(AggregateFunction):
         return args[0]
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _TallyCall(call, _only, ignore_nulls=False, most=None)
+        return _AttrCall(call)

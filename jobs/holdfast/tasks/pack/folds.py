@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks
+from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks, ranks_of
 
-__all__ = ["Folding", "Groups", "first_rows", "fold", "grouped"]
+__all__ = ["Fold", "Folding", "Groups", "first_rows", "fold", "grouped"]
 
 
 class Folding(StrEnum):
     """How to merge partials.
 
     The partial of LIST is a list, and lists are put one after the other in order of arrival.
+    So are those of FIRST and LAST, of which only the first or last value counts.
+    That of DISTINCT is a list without nulls, of which each value is kept once; values that are
+    arrays, maps or structs may stay more than once.
     That of MOMENTS is a struct `n`, `total`, `mean` and `squares`: how many values, their sum,
     their mean, and the sum of their squared distances from it.  It is never null.
     """
@@ -28,6 +32,9 @@ class Folding(StrEnum):
     MIN = "MIN"
     MAX = "MAX"
     LIST = "LIST"
+    FIRST = "FIRST"
+    LAST = "LAST"
+    DISTINCT = "DISTINCT"
     MOMENTS = "MOMENTS"
 
 
@@ -42,6 +49,10 @@ class Groups:
     def single(self) -> bool:
         """Whether every row is a group of its own."""
         return self.count == len(self.codes)
+
+
+Fold: TypeAlias = "Callable[[pa.Array, Groups], pa.Array]"
+"""A fold of an aggregate's own: one partial per group, of the same type, without nulls."""
 
 
 def grouped(*columns: pa.Array) -> Groups:
@@ -67,7 +78,7 @@ def first_rows(groups: Groups) -> npt.NDArray[np.int64]:
     return rows
 
 
-def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
+def fold(folding: Folding | Fold, partials: pa.Array, groups: Groups) -> pa.Array:
     """One partial per group, of the same type; `partials` are in order of arrival.
 
     It is null if all of the group's partials are, but a list is empty then.  Whole numbers wrap;
@@ -75,10 +86,10 @@ def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
     """
     if groups.single:
         return partials
-    if folding is Folding.LIST:
-        return _lists(partials, groups)
-    if folding is Folding.MOMENTS:
-        return _moments(partials, groups)
+    own = _OWN.get(folding) if isinstance(folding, Folding) else folding
+    if own is not None:
+        return own(partials, groups)
+    assert isinstance(folding, Folding)
     if pa.types.is_integer(partials.type) or is_double(partials.type):
         return _numbers(folding, partials, groups)
     return _others(folding, partials, groups)
@@ -143,6 +154,20 @@ def _lists(partials: pa.Array, groups: Groups) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, partials.flatten(), type=partials.type)
 
 
+def _distinct(partials: pa.Array, groups: Groups) -> pa.Array:
+    """Lists with the first of equal values; doubles are equal by `Double.equals`."""
+    lists = _lists(partials, groups)
+    values = lists.flatten()
+    if pa.types.is_nested(values.type):
+        return lists
+    owners = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
+    compared = ranks_of(values) if is_double(values.type) else values
+    kept = first_rows(grouped(pa.array(owners), compared))
+    ends = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum(np.bincount(owners[kept], minlength=len(lists)), out=ends[1:])
+    return pa.ListArray.from_arrays(pa.array(ends), values.take(pa.array(kept)), type=lists.type)
+
+
 def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
     """One after the other, a mean would be rounded as often; two passes round it once.
 
@@ -164,3 +189,12 @@ def _moments(partials: pa.Array, groups: Groups) -> pa.Array:
             np.bincount(codes, weights=apart, minlength=count),
         ]
     return pa.StructArray.from_arrays(list(map(pa.array, columns)), fields=list(partials.type))
+
+
+_OWN: dict[Folding, Fold] = {
+    Folding.LIST: _lists,
+    Folding.FIRST: _lists,
+    Folding.LAST: _lists,
+    Folding.DISTINCT: _distinct,
+    Folding.MOMENTS: _moments,
+}

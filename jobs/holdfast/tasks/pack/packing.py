@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.tasks.evaluate.source_rows import Values, input_rows, passing, values_of
+from holdfast.tasks.pack.ends import without_middles
 from holdfast.tasks.pack.folds import first_rows, grouped
 from holdfast.tasks.pack.key_columns import state_keys
 from holdfast.tasks.processors.aggregates.state import (
@@ -181,7 +182,9 @@ def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
             columns = {n: c.take(at) for n, c in columns.items() if n in schema.names}
         columns[WINDOW] = pa.array(starts)
     every = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
-    return every if by_record(step) or in_arrival_order(step) else _folded(every, step)
+    if by_record(step):
+        return every
+    return without_middles(every, step) if in_arrival_order(step) else _folded(every, step)
 
 
 def _folded(every: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:

@@ -71,10 +71,12 @@ class RowCodec:
 
     Args:
         types: Arrow types of the state columns, in order.
+        version: of the rows; tables whose columns have changed tell them apart by it.
     """
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
+    def __init__(self, types: Sequence[pa.DataType], version: int = ROW_VERSION) -> None:
         self._types = list(types)
+        self._version = version
         fixed = [i for i, t in enumerate(self._types) if t in _in_place()]
         self._fixed = fixed[:_FIXED_MAX]
         self._variable = [i for i in range(len(self._types)) if i not in set(self._fixed)]
@@ -89,7 +91,7 @@ class RowCodec:
     ) -> Sequence[bytes]:
         """One byte string per row; `rowtime` in ms, `columns` in the order of `types`."""
         rows = np.empty(len(rowtime), self._dtype)
-        rows["version"] = ROW_VERSION
+        rows["version"] = self._version
         rows["rowtime"] = rowtime
         nulls = np.zeros(len(rowtime), np.uint64)
         for bit, i in enumerate(self._fixed):
@@ -122,9 +124,9 @@ class RowCodec:
         if len(heads) != width * count:
             raise _wrong_layout(f"{len(heads)} bytes for {count} rows of {width}")
         found = np.frombuffer(heads, self._dtype)
-        if (found["version"] != ROW_VERSION).any():
+        if (found["version"] != self._version).any():
             newest = int(found["version"].max())
-            raise _wrong_layout(f"row version {newest}, expected {ROW_VERSION}")
+            raise _wrong_layout(f"row version {newest}, expected {self._version}")
         table = np.zeros(len(rows), self._dtype)
         table[present] = found
         columns: list[pa.Array] = [None] * len(self._types)

@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.state.store import Found
+from holdfast.state.table_store import Elements
 from holdfast.types.byte_columns import Parts
 from holdfast.types.times import NO_TIME
 from holdfast.types.topology import OFFSET, PARTITION, SEQUENCE, TIMESTAMP, TOMBSTONE, Input
@@ -54,6 +55,9 @@ class StoreView(Protocol):
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The row of each key, None where there is none."""
+
+    def get_elements(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The element row (`state.elements`) of each element key, None where there is none."""
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows with `start <= key < end`, in key order."""
@@ -94,6 +98,7 @@ class Changes:
         stream_time_ms: after the batch.
         records: input records.
         newest_ms: the newest event time, if the batch's watermark holds stream time behind it.
+        elements: element rows for changelog and store, by their keys; None removes one.
     """
 
     keys: Sequence[bytes]
@@ -109,6 +114,7 @@ class Changes:
     removed: int = 0
     sink_order: list[int] = field(default_factory=list)
     newest_ms: int | None = None
+    elements: Elements = field(default_factory=dict)
 
 
 class Processor(ABC):

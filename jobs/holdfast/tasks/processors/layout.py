@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.tasks.processors.aggregates.elements import keeps_elements
 from holdfast.tasks.processors.aggregates.state import by_record
 from holdfast.types.topology import (
     AggregateStep,
@@ -28,18 +29,21 @@ class Layout:
         segmented: state keys leave the store a segment at a time.
         retention_ms: how long a state key is kept after its time; None: for ever, or until the
             processor removes it.
+        elements: rows have element rows (`state.elements`), which leave with them.
     """
 
     windowed: bool = False
     segmented: bool = False
     retention_ms: int | None = None
+    elements: bool = False
 
 
 def layout_of(query: Query) -> Layout:
     """The layout of a query with state."""
     step = query.step
     if isinstance(step, AggregateStep) and step.window is not None:
-        return Layout(True, not by_record(step), step.window.retention_ms)
+        kept_ms, elements = step.window.retention_ms, keeps_elements(step)
+        return Layout(True, not by_record(step), kept_ms, elements)
     if isinstance(step, JoinStep) and step.form is JoinForm.STREAM_STREAM:
         return Layout(windowed=True, segmented=True)
     if isinstance(step, DeduplicateStep):

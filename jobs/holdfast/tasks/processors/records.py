@@ -164,7 +164,13 @@ class Emitted:
         )
 
     def changes(
-        self, store: Overlay, records: Records, stream_time_ms: int, **dropped: int
+        self,
+        store: Overlay,
+        records: Records,
+        stream_time_ms: int,
+        *,
+        dropped_null_key: int = 0,
+        dropped_late: int = 0,
     ) -> Changes:
         """The changes of a whole batch: these records, and the rows that the batch has written."""
         keys, rows, created, removed = store.changes()
@@ -179,7 +185,8 @@ class Emitted:
             records=len(records),
             removed=removed,
             sink_order=self.causes if records.ordered else [],
-            **dropped,
+            dropped_null_key=dropped_null_key,
+            dropped_late=dropped_late,
         )
 
 

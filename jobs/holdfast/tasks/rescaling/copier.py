@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError, PlanAgain
-from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker, data_key
+from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
+from holdfast.state.elements import is_row, state_key_of
 from holdfast.state.markers import last_marker
 from holdfast.state.restore import READ_AHEAD
 from holdfast.tasks.heirs import Beginnings, Share, heirs
@@ -168,7 +169,7 @@ class Copier:
         records = [
             (key, value)
             for key, value in zip(chunk.keys, chunk.values, strict=True)
-            if key is not None and key.startswith(DATA_PREFIX)
+            if key is not None and is_row(key)
         ]
         if not records:
             return
@@ -178,7 +179,7 @@ class Copier:
             for heir in self._share.new if old == self._share.old[0] else ():
                 producer.send(self._new.changelog, heir, keys, rows)
             return
-        state_keys = [key[len(DATA_PREFIX) :] for key in keys]
+        state_keys = list(map(state_key_of, keys))
         of = heirs(self._plan.query, self._share, self._new.state_partitions, state_keys)
         kept = [n for n, heir in enumerate(of) if heir is None]
         self._keep(old, [(keys[n], rows[n]) for n in kept])
@@ -199,7 +200,7 @@ class Copier:
         found: dict[bytes, list[bytes]] = {}
         for kept in self._everywhere.values():
             for key, row in kept.items():
-                found.setdefault(key[len(DATA_PREFIX) :], []).append(row)
+                found.setdefault(state_key_of(key), []).append(row)
         rows = merged(self._plan.query, found) if found else {}
         keys = [data_key(key) for key in rows]
         for heir in self._share.new:

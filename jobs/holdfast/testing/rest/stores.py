@@ -28,7 +28,7 @@ def standby_of(table: StoredTable, topics: Topics, life: Life) -> Standby:
     if table.has_markers and table.query_id is not None:
         rows = dict(life.rows(table.query_id))
     else:
-        rows, _ = table.rows_of(chunk_of(topics.records(table.topic)))
+        rows = table.rows_of(chunk_of(topics.records(table.topic))).rows
     keys, values = list(rows), list(rows.values())
     store = TableStore(MemoryStore(), windowed=False)
     position = StorePosition(_ID, max(len(keys), 1), 0, table.fingerprint or "")

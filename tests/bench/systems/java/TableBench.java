@@ -7,8 +7,11 @@ import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.Locale;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import org.apache.kafka.common.TopicPartition;
@@ -42,8 +45,8 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * COUNT and SUM(amount) per customer, per title, per expression of the title, per customer and
- * 5 minutes or per session; computed columns per title; or orders with their payments; on Kafka
- * Streams.
+ * 5 minutes or per session; computed columns or distinct customers per title; or orders with
+ * their payments; on Kafka Streams.
  *
  * Arguments: brokers, application id, input topics (orders,payments or one), sink topic, query,
  * state folder, and the port of 127.0.0.1 at which GET /key answers from the store, if any.
@@ -64,6 +67,8 @@ public final class TableBench {
     private static final int HTTP_THREADS = 8;
 
     private record Total(long n, long sum) {}
+
+    private record Seen(long n, Set<String> customers) {}
 
     public static final class Order {
         public String customer;
@@ -86,6 +91,7 @@ public final class TableBench {
         StreamsBuilder builder = switch (args[4]) {
             case "join" -> joined(args[2].split(","), args[3]);
             case "computed" -> computed(args[2], args[3]);
+            case "distinct" -> distinct(args[2], args[3]);
             default -> topology(args[2], args[3], args[4]);
         };
         KafkaStreams streams =
@@ -170,6 +176,43 @@ public final class TableBench {
             .toStream()
             .to(sink, Produced.with(Serdes.String(), billJsonSerde()));
         return builder;
+    }
+
+    /** A set of customers per title: Kafka Streams has no other state for it within an aggregate. */
+    private static StreamsBuilder distinct(String input, String sink) {
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(input, Consumed.with(Serdes.String(), readOnly(Sale.class)))
+            .map((key, sale) -> new KeyValue<>(sale.title, sale.customer))
+            .groupByKey(Grouped.with(Serdes.String(), Serdes.String()))
+            .aggregate(() -> new Seen(0, new HashSet<>()),
+                (key, customer, seen) -> {
+                    seen.customers.add(customer);
+                    return new Seen(seen.n + 1, seen.customers);
+                },
+                Materialized.with(Serdes.String(), seenSerde()))
+            .toStream()
+            .mapValues(seen -> new Total(seen.n, seen.customers.size()))
+            .to(sink, Produced.with(Serdes.String(), jsonSerde()));
+        return builder;
+    }
+
+    private static Serde<Seen> seenSerde() {
+        Serializer<Seen> write = (topic, seen) -> {
+            if (seen == null) {
+                return null;
+            }
+            byte[] customers = String.join("\n", seen.customers).getBytes(StandardCharsets.UTF_8);
+            return ByteBuffer.allocate(8 + customers.length).putLong(seen.n).put(customers).array();
+        };
+        Deserializer<Seen> read = (topic, data) -> {
+            if (data == null) {
+                return null;
+            }
+            String customers = new String(data, 8, data.length - 8, StandardCharsets.UTF_8);
+            return new Seen(ByteBuffer.wrap(data).getLong(),
+                new HashSet<>(Arrays.asList(customers.split("\n"))));
+        };
+        return Serdes.serdeFrom(write, read);
     }
 
     private static long taxed(Sale sale) {

@@ -8,8 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable, OffsetOverlap
-from holdfast.runtime.queries import keep_going
+from holdfast.errors import (
+    DataLoss,
+    HoldfastError,
+    KafkaUnavailable,
+    OffsetOverlap,
+    RecordTooLarge,
+)
+from holdfast.runtime.queries import keep_going as module
 from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.watching.health import Health
 
@@ -31,6 +37,7 @@ class _Run:
     def __init__(self, planning: BaseException | None = None, batch: BaseException | None = None):
         self.planning, self.failure = planning, batch
         self.prepared = self.started = 0
+        self.done = {("in", 0): 5}
         self.away = 0  # how often `prepare` still fails
 
     def ended_by(self) -> BaseException | None:
@@ -49,7 +56,7 @@ class _Run:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep_going, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(module, "_PAUSE_S", 0.0)
 
 
 def _check(run_: _Run, limit_s: float = 60.0) -> None:
@@ -113,3 +120,73 @@ def test_what_another_start_does_not_mend_ends_the_job(
     with pytest.raises(HoldfastError):
         _check(run_)
     assert run_.started == 0
+
+
+# -- records that are too large --------------------------------------------------------------------
+
+_LARGE = RecordTooLarge("a record of 9 bytes", action="raise the limit.")
+
+
+def _both() -> tuple[_Run, _Run, Health, KeepGoing]:
+    one, other = _Run(), _Run()
+    other.query = _Other()  # type: ignore[assignment]
+    health = Health(["ctas_t", "ctas_u"], 60.0)
+    health.serving()
+    runs = cast("Any", [one, other])
+    return one, other, health, KeepGoing(runs, threading.Event(), health, 60.0)
+
+
+class _Other:
+    id = "ctas_u"
+
+
+@pytest.mark.parametrize(
+    "told", [_LARGE, RuntimeError(f"…\nholdfast.errors.RecordTooLarge: {_LARGE}")]
+)
+def test_a_query_with_a_record_that_is_too_large_stands_still_alone(
+    monkeypatch: pytest.MonkeyPatch, told: BaseException
+) -> None:
+    one, other, health, keep_going = _both()
+    one.failure, other.failure = told, OffsetOverlap("another driver has committed")
+    keep_going.check()
+    keep_going.check()
+    assert (one.prepared, one.started, other.started) == (0, 0, 1)
+    reason = "ctas_t stands still: a record of 9 bytes What to do: raise the limit."
+    assert health.why_not_ready() == reason
+    assert health.why_not_live() == ""
+
+    monkeypatch.setattr(module, "_TRY_S", 0.0)
+    keep_going._standing["ctas_t"].try_at = 0.0
+    keep_going.check()  # its topic still does not take it
+    assert (one.prepared, one.started) == (1, 1)
+    one.failure = told
+    keep_going.check()
+    assert health.why_not_ready() == reason
+
+    one.away = 1
+    keep_going.check()  # no broker answers
+    assert (one.prepared, one.started) == (2, 1)
+    keep_going.check()
+    assert (one.prepared, one.started) == (3, 2)
+    keep_going.check()
+    assert health.why_not_ready() == reason, "nothing is committed yet"
+    one.done = {("in", 0): 6}
+    keep_going.check()
+    assert health.why_not_ready() == ""
+
+
+def test_an_order_to_pause_is_obeyed_by_a_query_that_stands_still() -> None:
+    one, _, health, keep_going = _both()
+    one.failure = _LARGE
+    keep_going.check()
+    one.held = True
+    keep_going.check()
+    assert health.why_not_ready() == ""
+
+
+def test_a_job_that_is_to_end_does_not_stand_still() -> None:
+    one, other, health, _ = _both()
+    one.failure = _LARGE
+    runs = cast("Any", [one, other])
+    with pytest.raises(RecordTooLarge):
+        KeepGoing(runs, threading.Event(), health, 60.0, ends=True).check()

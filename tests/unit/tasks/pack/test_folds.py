@@ -113,6 +113,40 @@ def test_decimals_add_up_beyond_their_digits() -> None:
     assert (found.type, found.to_pylist()) == (wide.type, [2 * most, None])
 
 
+DISTINCT: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.float64(), [0.0, -0.0, math.nan, math.inf, 1.5]),
+    (pa.bool_(), [True, False]),
+    (pa.int64(), [0, -(2**63), 2**63 - 1]),
+    *KINDS,
+]
+
+
+def _shown(value: Any) -> Any:
+    return repr(value) if isinstance(value, float) else value
+
+
+@given(st.sampled_from(DISTINCT), CODES, st.randoms(use_true_random=False))
+def test_distinct_values_are_in_order_of_arrival(
+    kind: tuple[pa.DataType, list[Any]], codes: list[int], chance: random.Random
+) -> None:
+    lists = [[chance.choice(kind[1]) for _ in range(chance.randrange(4))] for _ in codes]
+    array = pa.array([[kind[1][0]], *lists, []], pa.list_(kind[0])).slice(1, len(codes))
+    groups, rows = _groups(codes)
+    flat = [[_shown(value) for row in each for value in lists[row]] for each in rows]
+    found = fold(Folding.DISTINCT, array, groups)
+    found.validate(full=True)
+    assert found.type == array.type
+    shown = [list(map(_shown, each)) for each in found.to_pylist()]
+    assert shown == (flat if groups.single else [list(dict.fromkeys(each)) for each in flat])
+
+
+def test_the_many_nans_are_one_value() -> None:
+    others = pa.array(np.array([0x7FF8 << 48, (0x7FF8 << 48) + 1, -1]).view(np.float64))
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), others)
+    (found,) = fold(Folding.DISTINCT, lists, grouped(pa.array([0, 0, 0]))).to_pylist()
+    assert len(found) == 1
+
+
 NESTED = pa.list_(pa.map_(pa.string(), pa.struct([("at", UTC), ("day", pa.date32())])))
 ELEMENTS = [
     None,

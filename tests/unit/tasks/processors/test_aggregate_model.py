@@ -125,6 +125,7 @@ class _Table:
         self._query = query
         self._processor = processor_of(query)
         self.stores: list[dict[bytes, bytes]] = [{} for _ in range(partitions)]
+        self.elements: list[dict[bytes, bytes | None]] = [{} for _ in range(partitions)]
         self.sinks: list[dict[bytes, Any]] = [{} for _ in range(partitions)]
         self.stream_time = [-(1 << 62)] * partitions
         self.dropped_null_key = self.dropped_late = 0
@@ -135,7 +136,7 @@ class _Table:
             self._apply(partition, self._process(partition, table))
 
     def _process(self, partition: int, table: pa.Table) -> Changes:
-        rows = RowsView(self.stores[partition])
+        rows = RowsView(self.stores[partition], self.elements[partition])
         return self._processor.process(table, self.stream_time[partition], rows)
 
     def _apply(self, partition: int, changes: Changes) -> None:
@@ -144,6 +145,7 @@ class _Table:
                 del self.stores[partition][key]
             else:
                 self.stores[partition][key] = row
+        self.elements[partition] |= changes.elements
         for of, value in zip(changes.sink_keys, changes.sink_values, strict=True):
             assert of is not None
             self.sinks[partition][of] = orjson.loads(value) if value is not None else None

@@ -12,11 +12,11 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.evaluate.keys import window_key
+from holdfast.tasks.expiry import expiring
 from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
-from holdfast.tasks.state_task import expiring
 from tests.support.rows_view import RowsView
 
 SECOND = 1_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.evaluate.keys import window_key
+from holdfast.tasks.expiry import expiring
 from holdfast.tasks.processors.base import Changes
-from holdfast.tasks.state_task import expiring
 
 
 def _changes(keys: list[bytes], rows: list[bytes | None], removed: int) -> Changes:

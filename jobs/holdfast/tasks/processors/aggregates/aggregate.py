@@ -74,6 +74,7 @@ class AggregateProcessor(TimedProcessor):
         seen = stream_time_ms if watermark is None else max(stream_time_ms, watermark.newest_ms)
         old_rows = self._old_rows(keys, live, seen, store)
         old_time, present, old = self._state.codec.decode(old_rows)
+        live, elements = self._state.resolved(live, np.arange(len(keys)), keys, old_rows, store)
         new = self._state.merge(old, live)
         newest_of = chunk(live[ROWTIME]).to_numpy(zero_copy_only=False)
         rowtime = np.where(present, np.maximum(old_time, newest_of), newest_of).astype(np.int64)
@@ -90,6 +91,7 @@ class AggregateProcessor(TimedProcessor):
             records=records,
             dropped_null_key=records - (pc.sum(keyed[COUNT]).as_py() or 0),
             dropped_late=(pc.sum(keyed[COUNT]).as_py() or 0) - (pc.sum(live[COUNT]).as_py() or 0),
+            elements=elements,
         )
 
     def _drop_late(self, payload: pa.Table, stream_time_ms: int) -> pa.Table:

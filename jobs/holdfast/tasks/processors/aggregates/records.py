@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.state.table_store import Elements
 from holdfast.tasks.evaluate.keys import split_window
 from holdfast.tasks.processors.aggregates.results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregates.rounds import (
@@ -40,6 +41,7 @@ class _Arrived:
     present: npt.NDArray[np.bool_]
     old: Steps
     steps: Steps
+    elements: Elements
 
 
 class RecordAggregateProcessor(TimedProcessor):
@@ -95,6 +97,7 @@ class RecordAggregateProcessor(TimedProcessor):
             records=payload.num_rows,
             dropped_null_key=payload.num_rows - keyed.num_rows,
             dropped_late=keyed.num_rows - arrived.records.num_rows,
+            elements=arrived.elements,
         )
 
     def _live(self, keyed: pa.Table, times: Rows) -> pa.Table:
@@ -106,10 +109,12 @@ class RecordAggregateProcessor(TimedProcessor):
 
     def _arrive(self, live: pa.Table, store: StoreView) -> _Arrived:
         groups = Groups.by(state_keys_of(self._step, live))
-        time, present, columns = self._state.codec.decode(store.get_many(groups.keys))
+        rows = store.get_many(groups.keys)
+        time, present, columns = self._state.codec.decode(rows)
+        live, elements = self._state.resolved(live, groups.of, groups.keys, rows, store)
         old = Steps(columns, np.where(present, time, np.iinfo(np.int64).min))
         steps = run(self._state, groups, live, old.columns, old.rowtime)
-        return _Arrived(live, groups, present, old, steps)
+        return _Arrived(live, groups, present, old, steps, elements)
 
     # -- every change, or each group's last ----------------------------------------------------
 

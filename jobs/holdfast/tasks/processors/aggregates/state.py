@@ -12,12 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.changelog import StateKeys
+from holdfast.state.table_store import NO_ELEMENTS, Elements
 from holdfast.tasks.aggregates.base import Aggregate, Partial
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.evaluate.keys import windowed_array
-from holdfast.tasks.pack.folds import Folding, Groups, fold
+from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.pack.rows import RowCodec
-from holdfast.tasks.processors.base import KEY
+from holdfast.tasks.processors.aggregates.elements import (
+    ElementCodec,
+    ElementSets,
+    calls_of,
+    keeps_elements,
+)
+from holdfast.tasks.processors.base import KEY, StoreView
+from holdfast.types.column_pieces import as_array
 from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER
 from holdfast.types.topology import (
@@ -72,7 +80,7 @@ class PartialColumn:
 
     name: str
     type: pa.DataType
-    folding: Folding
+    folding: Folding | Fold
 
 
 def by_record(step: AggregateStep) -> bool:
@@ -179,15 +187,31 @@ class StateColumns:
     """
 
     def __init__(self, step: AggregateStep) -> None:
-        self._calls = [bind(call) for call in step.aggregates]
+        self._calls = calls_of(step)
         self._undo = [bind(call) for call in step.undo]
         self._names = [call.name for call in step.aggregates]
         self._types = [t for call in self._calls for t in call.state]
-        self.codec = RowCodec(self._types)
+        self.codec, self._sets = RowCodec(self._types), None
+        if keeps_elements(step):
+            self.codec = codec = ElementCodec(step)
+            self._sets = ElementSets(codec)
 
     def empty(self, count: int) -> Columns:
         """Rows of initial state."""
         return [pa.nulls(count, t) for t in self._types]
+
+    def resolved(
+        self,
+        payload: pa.Table,
+        of: npt.NDArray[np.int64],
+        keys: Sequence[bytes],
+        rows: Sequence[bytes | None],
+        store: StoreView,
+    ) -> tuple[pa.Table, Elements]:
+        """See `ElementSets`: what to call before `merge`."""
+        if self._sets is None:
+            return payload, NO_ELEMENTS
+        return self._sets.resolved(payload, of, as_array(keys, pa.binary()), rows, store)
 
     def merge(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
         """Merges one payload row into each row of state; both are in the same order."""
