@@ -65,9 +65,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
             action="add one; a job without a query has nothing to do",
         )
-    if needs_registry(topology):
-        topology = with_registered(topology, open_registry(settings.registry.client()))
-    stop = threading.Event()
+    topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
     board = Scoreboard(
@@ -116,6 +114,13 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
+
+
+def _registered(topology: Topology, settings: Settings) -> Topology:
+    """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
+    if not needs_registry(topology):
+        return topology
+    return with_registered(topology, open_registry(settings.registry.client()))
 
 
 def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scoreboard) -> None:
