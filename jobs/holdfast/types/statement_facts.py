@@ -48,7 +48,7 @@ def _written(sink: Sink) -> dict[str, Any]:
 
 
 def _key_schema(sink: Sink) -> dict[str, Any]:
-    """What the statement says of the keys' schema: with other bytes a key is another one."""
+    """The keys' schema where the statement gives it: with other bytes a key is another one."""
     schema = sink.key_schema
     if schema is None or not (schema.full_name or schema.fixed):
         return {}
