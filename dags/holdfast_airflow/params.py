@@ -37,7 +37,7 @@ def exactly(pattern: str) -> str:
 
 
 # A copy from holdfast.config.secrets, which cannot be imported here; a test compares them.
-_HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info"
+_HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info|auth\.token"
 PROPERTY_NAME = exactly(rf"(?!.*(?:{_HIDDEN_NAMES})(?!.*\.(?:file|location)$))[A-Za-z0-9._-]+")
 """Names of properties except secrets: params are stored, and shown to all who may see the DAG."""
 

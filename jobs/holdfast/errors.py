@@ -39,6 +39,8 @@ __all__ = [
     "Refused",
     "RegistryUnavailable",
     "Retriable",
+    "SchemaMissing",
+    "SchemaRefused",
     "SinkOwned",
     "SnapshotDamaged",
     "SnapshotsUnavailable",
@@ -221,6 +223,14 @@ class InvalidConfig(Refused):
 
 class IncompatibleStatement(Refused):
     """The table's changelog was written by a statement whose state differs."""
+
+
+class SchemaMissing(Refused):
+    """The schema registry has no schema with that id, subject or version."""
+
+
+class SchemaRefused(Refused):
+    """The schema registry does not take a schema: choose another subject, or other columns."""
 
 
 class SinkOwned(Refused):

@@ -43,6 +43,7 @@ _OTHERS = (
     "LOCAL_", "CLASS_ARCHIVE", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER",
     "STATUS_URL", "NODE_NAME",
 )  # fmt: skip
+_KSQL, _REGISTRY = "ksql.", "schema.registry."
 _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
 
 
@@ -158,7 +159,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
     collected = _Collected()
     for origin in origins:
         for key, value in origin.values.items():
-            _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
+            _take(collected, origin, _ours(key), value)
     _check_files(collected)
     _check_copies(collected)
     _check_remote(collected)
@@ -170,6 +171,12 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
     return settings
 
 
+def _ours(key: str) -> str:
+    """The name of a property; ksqlDB has a prefix before some."""
+    ours = key.removeprefix(_KSQL)
+    return ours if ours.startswith(_REGISTRY) else key.removeprefix(KSQL_PREFIX)
+
+
 def _take(collected: _Collected, source: Origin, key: str, value: object) -> None:
     origin = source.name
     if source.of_statements and (why := refused_in_sql(key)):
@@ -177,8 +184,12 @@ def _take(collected: _Collected, source: Origin, key: str, value: object) -> Non
         return
     if key.startswith(KAFKA_PREFIX):
         _take_kafka(collected, source, key, value)
-        return
-    prop = PROPERTIES.get(key)
+    elif not _took_secret(collected, source, key, value):
+        _take_ours(collected, source, key, value)
+
+
+def _take_ours(collected: _Collected, source: Origin, key: str, value: object) -> None:
+    origin, prop = source.name, PROPERTIES.get(key)
     if (LIMIT.fullmatch(key) or (prop is not None and prop.only_set)) and not source.of_statements:
         collected.problems.append(f"{key} ({origin}): for statements only; SET it in the SQL file")
         return
@@ -197,6 +208,18 @@ def _take(collected: _Collected, source: Origin, key: str, value: object) -> Non
         return
     if prop.path:
         collected.fields[prop.path] = parsed
+
+
+def _took_secret(collected: _Collected, source: Origin, key: str, value: object) -> bool:
+    """Whether it is a secret in a file, now read, or one given where it may not be."""
+    if source.public and is_secret(key):
+        collected.problems.append(f"{key} ({source.name}): {_elsewhere(key)}")
+        return True
+    prop = PROPERTIES.get(key.removesuffix(FILE))
+    if prop is None or not names_file(key) or not is_secret(prop.name):
+        return False
+    collected.fields[prop.path] = from_file(prop.name, Path(str(value)))
+    return True
 
 
 def _take_kafka(collected: _Collected, source: Origin, key: str, value: object) -> None:

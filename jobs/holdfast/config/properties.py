@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.config import values
 from holdfast.config.property import Property
+from holdfast.config.registry_properties import REGISTRY_PROPERTIES
 from holdfast.config.serve_properties import SERVE_PROPERTIES
 from holdfast.config.settings import Settings
 from holdfast.config.statement_properties import STATEMENT_PROPERTIES
@@ -428,6 +429,7 @@ _OF_SETTINGS = (
     *_spark(),
     *_placement(),
     *SERVE_PROPERTIES,
+    *REGISTRY_PROPERTIES,
 )
 PROPERTIES: dict[str, Property] = {p.name: p for p in (*_OF_SETTINGS, *STATEMENT_PROPERTIES)}
 

@@ -14,7 +14,7 @@ from holdfast.errors import InvalidConfig
 __all__ = ["FILE", "HIDDEN_NAMES", "NOT_SHOWN", "from_file", "is_secret", "names_file", "redacted"]
 
 # RE2 in the chart's schema reads it, too: no look-around.
-HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info"
+HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info|auth\.token"
 """A pattern in the names of secret settings."""
 
 FILE = ".file"

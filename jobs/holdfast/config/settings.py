@@ -10,6 +10,7 @@ from holdfast.types.left_out import WarnShares
 __all__ = [
     "IngestSettings",
     "PlacementSettings",
+    "RegistrySettings",
     "RemoteSettings",
     "RocksDbSettings",
     "ServeSettings",
@@ -138,6 +139,34 @@ class ServeSettings:
 
 
 @dataclass(frozen=True)
+class RegistrySettings:
+    """The schema registry; `url` empty: there is none."""
+
+    url: str = ""
+    user_info: str = field(default="", repr=False)  # name:password
+    token: str = field(default="", repr=False)
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = field(default="", repr=False)
+    timeout_ms: int = 10_000
+
+    def client(self) -> dict[str, str]:
+        """The properties of the registry's client; empty without a registry."""
+        found = {
+            "url": self.url,
+            "basic.auth.user.info": self.user_info,
+            "bearer.auth.token": self.token,
+            "ssl.ca.location": self.ca,
+            "ssl.certificate.location": self.certificate,
+            "ssl.key.location": self.key,
+            "ssl.key.password": self.key_password,
+            "request.timeout.ms": str(self.timeout_ms),
+        }
+        return {name: value for name, value in found.items() if value} if self.url else {}
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything one job needs beside its statements."""
 
@@ -152,6 +181,7 @@ class Settings:
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes
     spark_secret_file: str = ""  # empty: one is made up for each start
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
     state: StateSettings = field(default_factory=StateSettings)
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)

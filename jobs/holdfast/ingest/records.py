@@ -15,8 +15,10 @@ from holdfast.ingest.record_metadata import Windows, header_columns, split_windo
 from holdfast.tasks.evaluate.event_time import EventTime, Times
 from holdfast.tasks.pack.packing import added
 from holdfast.transport.reader import Chunk
+from holdfast.transport.registry import open_registry
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import HEADERS, OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
 
 __all__ = ["BadRecord", "RecordDecoder", "wants_headers"]
@@ -49,9 +51,15 @@ def wants_headers(options: IngestOptions) -> bool:
 class RecordDecoder:
     """Decodes the wanted columns of one source by its formats."""
 
-    def __init__(self, options: IngestOptions) -> None:
-        """Raises `InvalidStatement`, `Unsupported`: the source cannot be decoded as declared."""
+    def __init__(self, options: IngestOptions, schemas: Schemas | None = None) -> None:
+        """Raises `InvalidStatement`, `Unsupported`: the source cannot be decoded as declared.
+
+        Args:
+            schemas: the registry; None: the one of the options, if there is one.
+        """
         source = options.source
+        if schemas is None and options.registry:
+            schemas = open_registry(options.registry)
         self._source = source
         self._times = EventTime(source.name, source.columns, source.timestamp)
         wanted = [_declared(source, name) for name in options.columns]
@@ -67,6 +75,7 @@ class RecordDecoder:
             keys,
             source.key_delimiter,
             source.key_nullable,
+            schemas,
         )
         self._values = value_decoder(
             source.value_format,
@@ -75,6 +84,7 @@ class RecordDecoder:
             wrap=source.wrap_single,
             delimiter=source.delimiter,
             nullable=source.nullable,
+            schemas=schemas,
         )
         self._with_keys = bool(source.key_columns) or source.window is not None
         self._decoded = [c.name for c in keys + values]

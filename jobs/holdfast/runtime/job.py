@@ -29,6 +29,7 @@ from holdfast.runtime.queries.services import Services
 from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
+from holdfast.runtime.schemas import needs_registry, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -42,6 +43,7 @@ from holdfast.runtime.watching.watch import Watch
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.registry import open_registry
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 
@@ -63,7 +65,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
             action="add one; a job without a query has nothing to do",
         )
-    stop = threading.Event()
+    topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
     board = Scoreboard(
@@ -112,6 +114,13 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
+
+
+def _registered(topology: Topology, settings: Settings) -> Topology:
+    """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
+    if not needs_registry(topology):
+        return topology
+    return with_registered(topology, open_registry(settings.registry.client()))
 
 
 def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scoreboard) -> None:

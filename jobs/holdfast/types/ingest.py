@@ -57,6 +57,7 @@ class IngestOptions:
             common batches.
         topic_id: the id of the source's topic, to which the offsets belong; empty: unknown.
         cuts: the file of `ingest.cuts`; empty: no query of this job writes a source.
+        registry: properties of the schema registry's client; empty: there is none.
     """
 
     source: Source
@@ -74,6 +75,7 @@ class IngestOptions:
     topic_id: str = ""
     others: tuple[IngestOptions, ...] = ()
     cuts: str = ""
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def inputs(self) -> tuple[IngestOptions, ...]:

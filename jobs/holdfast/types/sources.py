@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.schemas import DataSchema, SchemaKind
 
 __all__ = [
     "HEADERS",
@@ -56,7 +57,22 @@ class Format(StrEnum):
     KAFKA = "KAFKA"  # Kafka's own primitive serializers: one column, big-endian numbers, UTF-8
     DELIMITED = "DELIMITED"
     NONE = "NONE"  # no key
-    PROTOBUF_NOSR = "PROTOBUF_NOSR"  # a message, without a schema registry
+    AVRO = "AVRO"
+    PROTOBUF = "PROTOBUF"
+    PROTOBUF_NOSR = "PROTOBUF_NOSR"  # without a registry's id before the message
+    JSON_SR = "JSON_SR"
+
+    @property
+    def schema_kind(self) -> SchemaKind | None:
+        """The language of the schemas in a registry; None: the format uses no registry."""
+        return _KINDS.get(self)
+
+
+_KINDS = {
+    Format.AVRO: SchemaKind.AVRO,
+    Format.PROTOBUF: SchemaKind.PROTOBUF,
+    Format.JSON_SR: SchemaKind.JSON,
+}
 
 
 class Nullable(StrEnum):
@@ -110,6 +126,8 @@ class _Relation:
     nullable: Nullable = Nullable.NONE  # of Protobuf values
     key_nullable: Nullable = Nullable.NONE  # of Protobuf keys
     broadcast: bool = False  # a small table: streams that join it are not shuffled by key
+    key_schema: DataSchema | None = None  # of formats with a registry
+    value_schema: DataSchema | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

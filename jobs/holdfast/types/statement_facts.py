@@ -43,7 +43,16 @@ def _written(sink: Sink) -> dict[str, Any]:
         **_formats(sink),
         "window": [sink.window, sink.window_size_ms],
         "always_keyed": sink.always_keyed,
+        **_key_schema(sink),
     }
+
+
+def _key_schema(sink: Sink) -> dict[str, Any]:
+    """The keys' schema where the statement gives it: with other bytes a key is another one."""
+    schema = sink.key_schema
+    if schema is None or not (schema.full_name or schema.fixed):
+        return {}
+    return {"key_schema": [schema.full_name, schema.id if schema.fixed else None]}
 
 
 def _read(source: Source) -> dict[str, Any]:

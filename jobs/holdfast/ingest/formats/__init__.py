@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
+from holdfast.errors import RegistryUnavailable
+from holdfast.ingest.formats.avro import avro_reader
 from holdfast.ingest.formats.base import Decoded, Decoder
 from holdfast.ingest.formats.delimited import DelimitedDecoder
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.ingest.formats.kafka import KafkaDecoder
 from holdfast.ingest.formats.none import NoneDecoder
 from holdfast.ingest.formats.protobuf import MessageDecoder
+from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
+from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Format, Nullable
 
 __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
+
+_Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
+# (wanted columns, unwrapped) -> the function that makes the reader of one schema.
+_READERS: Mapping[Format, _Readers] = {Format.AVRO: avro_reader}
 
 
 def value_decoder(
@@ -24,6 +34,7 @@ def value_decoder(
     wrap: bool = True,
     delimiter: str = ",",
     nullable: Nullable = Nullable.NONE,
+    schemas: Schemas | None = None,
 ) -> Decoder:
     """The decoder of record values.
 
@@ -33,13 +44,17 @@ def value_decoder(
         wrap: a single JSON column is inside an object (WRAP_SINGLE_VALUE).
         delimiter: the delimiter of DELIMITED.
         nullable: how Protobuf tells NULL.
+        schemas: the registry of formats that have one.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
+        RegistryUnavailable: the format has a registry, and there is none.
     """
     if format_ is Format.PROTOBUF_NOSR:
         return MessageDecoder(declared, wanted, nullable)
     unwrapped = not wrap and len(declared) == 1
+    if format_ in _READERS:
+        return _registered(format_, wanted, schemas, unwrapped=unwrapped)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=unwrapped)
 
 
@@ -49,15 +64,35 @@ def key_decoder(
     wanted: Sequence[Column],
     delimiter: str = ",",
     nullable: Nullable = Nullable.NONE,
+    schemas: Schemas | None = None,
 ) -> Decoder:
     """The decoder of record keys: like `value_decoder`, but a single JSON column has no object.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
+        RegistryUnavailable: the format has a registry, and there is none.
     """
     if format_ is Format.PROTOBUF_NOSR and declared:
         return MessageDecoder(declared, wanted, nullable)
+    if format_ in _READERS:
+        unwrapped = len(declared) == 1 and LANGUAGES[format_].unwraps
+        return _registered(format_, wanted, schemas, unwrapped=unwrapped)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=len(declared) == 1)
+
+
+def _registered(
+    format_: Format, wanted: Sequence[Column], schemas: Schemas | None, *, unwrapped: bool
+) -> Decoder:
+    kind = format_.schema_kind
+    assert kind is not None
+    if not wanted:
+        return NoneDecoder(wanted)
+    if schemas is None:
+        raise RegistryUnavailable(
+            f"{format_} needs a schema registry, and there is none.",
+            action="set schema.registry.url",
+        )
+    return RegisteredDecoder(kind, wanted, schemas, _READERS[format_](wanted, unwrapped))
 
 
 def _decoder(

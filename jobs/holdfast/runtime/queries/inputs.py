@@ -62,6 +62,7 @@ class Inputs:
             side=side,
             topic_id=self.ids.get(source.topic, ""),
             cuts=self.cuts,
+            registry=settings.registry.client(),
         )
 
 

@@ -87,6 +87,12 @@ class Streams:
             TopicMissing: its topic does not exist.
             InvalidStatement: the stream cannot be decoded.
         """
+        if source.key_format.schema_kind or source.value_format.schema_kind:
+            raise Unsupported(
+                f"{source.name} is over a topic with a schema registry, which query servers cannot "
+                "decode yet.",
+                action="read a stream with another format that a query makes from it.",
+            )
         info = await asyncio.to_thread(self._admin.describe, source.topic)
         if info is None:
             raise TopicMissing(

@@ -150,6 +150,13 @@ def _topic_table(source: Source, query: Query | None, application_id: str) -> Ca
             query is not None,
         )
 
+    if source.key_format.schema_kind or source.value_format.schema_kind:
+        return Unserved(
+            source.name,
+            "TABLE",
+            f"{source.name} is over a topic with a schema registry, which query servers cannot "
+            "decode yet. Aggregate it into a table, and read that.",
+        )
     try:
         made(1)
     except HoldfastError as error:

@@ -104,8 +104,14 @@ class TopicTable(StoredTable):
     def key_of(self, values: Sequence[Any]) -> bytes:
         source, arrays = self.source, key_columns_of(self.key_columns, values)
         form, delimiter = source.key_format, source.key_delimiter
-        nullable = source.key_nullable
-        found = encode_keys(source.key_columns, arrays, form, delimiter, nullable=nullable)
+        found = encode_keys(
+            source.key_columns,
+            arrays,
+            form,
+            delimiter,
+            nullable=source.key_nullable,
+            schema=source.key_schema,
+        )
         return found[0] or b""
 
     def partition_of(self, key: bytes) -> int | None:

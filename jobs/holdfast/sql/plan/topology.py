@@ -1,4 +1,4 @@
-"""Statements → Topology.  Pure: text in, value out, no I/O."""
+"""Statements → Topology.  Text in, value out; only inference asks, if there is a registry."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ from holdfast.sql.plan.sources.options import check_topic, read_options
 from holdfast.sql.plan.sources.sink import Target
 from holdfast.sql.plan.sources.source import plan_source
 from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import (
     Emit,
     Expectation,
@@ -67,6 +68,7 @@ def compile_text(
     extra_aggregates: Mapping[str, AggregateFunction] = _NO_EXTRA,
     place: Place = Place.FILE,
     after: Topology = _NOTHING,
+    schemas: Schemas | None = None,
 ) -> Topology:
     """The meaning of a file of statements.
 
@@ -74,6 +76,7 @@ def compile_text(
         text: CREATE STREAM / TABLE, CREATE … AS SELECT, SET and UNSET statements.
         extra_aggregates: user-defined aggregates by SQL name, beside the registered ones.
         place: what the text is; tests may hold more than files.
+        schemas: the registry that columns are inferred from; None: there is none.
         after: what statements before the text have made; the result begins with it.
 
     Returns:
@@ -86,14 +89,17 @@ def compile_text(
     """
     script = Script(text)
     try:
-        return _Planner(script, Functions(extra_aggregates), after).plan(place)
+        return _Planner(script, Functions(extra_aggregates), after, schemas).plan(place)
     except RecursionError:
         raise script.too_large() from None
 
 
 class _Planner:
-    def __init__(self, script: Script, functions: Functions, after: Topology) -> None:
+    def __init__(
+        self, script: Script, functions: Functions, after: Topology, schemas: Schemas | None
+    ) -> None:
         self._script = script
+        self._schemas = schemas
         self._functions = functions
         self._catalog = Catalog(script, after)
         self._sources = list(after.sources)
@@ -180,7 +186,7 @@ class _Planner:
             self._add_query(statement)
             return
         self._refuse_replacing(statement)
-        source = plan_source(self._script, statement, self._properties)
+        source = plan_source(self._script, statement, self._properties, self._schemas)
         known = self._catalog.get(source.name)
         if statement.or_replace and known is not None:
             upgrades.check_source(self._script, statement.name.at, known, source)
@@ -223,6 +229,7 @@ class _Planner:
             options=read_options(self._script, statement.properties, sink=True),
             properties=self._properties,
             partitioned=bool(partition_by),
+            schemas=self._schemas,
             partition_by_null=any(isinstance(n, exp.Null) for n in partition_by),
         )
 

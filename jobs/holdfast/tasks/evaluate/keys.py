@@ -30,11 +30,13 @@ import pyarrow.compute as pc
 from holdfast.tasks.evaluate.as_numbers import from_numbers
 from holdfast.tasks.evaluate.plain_text import delimited_rows
 from holdfast.tasks.evaluate.values import encode_single, json_objects, text_ready
+from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.column_pieces import as_array
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Format, Nullable, WindowKind
+from holdfast.types.schemas import DataSchema
+from holdfast.types.sources import Format, Nullable, Sink, WindowKind
 
 __all__ = [
     "decode_keys",
@@ -193,18 +195,19 @@ def keeps_state_keys(columns: Sequence[Column], form: Format) -> bool:
     return form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT)
 
 
-def sink_keys(
-    keys: Sequence[bytes],
-    columns: Sequence[Column],
-    arrays: Sequence[pa.Array],
-    form: Format,
-    delimiter: str = ",",
-    nullable: Nullable = Nullable.NONE,
-) -> list[bytes]:
+def sink_keys(keys: Sequence[bytes], arrays: Sequence[pa.Array], sink: Sink) -> list[bytes]:
     """Record keys of the sink topic for plain state keys, in the sink's key format."""
+    columns, form = sink.key_columns, sink.key_format
     if keeps_state_keys(columns, form):
         return list(keys)
-    encoded = encode_keys(columns, arrays, form, delimiter, nullable=nullable)
+    encoded = encode_keys(
+        columns,
+        arrays,
+        form,
+        sink.key_delimiter,
+        nullable=sink.key_nullable,
+        schema=sink.key_schema,
+    )
     return [k or b"" for k in encoded]  # no part of a state key is null
 
 
@@ -216,17 +219,25 @@ def encode_keys(
     *,
     always: bool = False,
     nullable: Nullable = Nullable.NONE,
+    schema: DataSchema | None = None,
 ) -> list[bytes | None]:
-    """Record keys from key columns.
+    """Record keys from key columns; `schema`: the registered one of formats that have one.
 
     A row whose key columns are all null has no key, unless there are several and `always` is set.
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
-    if form is Format.PROTOBUF_NOSR:
-        encoded: Sequence[bytes] = written_messages(columns, arrays, nullable).to_pylist()
-    elif len(columns) == 1 and form is not Format.DELIMITED:
+    encoded: Sequence[bytes | None]
+    language = LANGUAGES.get(form)
+    if len(columns) == 1 and language is not None and language.unwraps:
+        return list(language.encode(columns, arrays, schema, unwrapped=True))
+    plain = language is None and form not in (Format.DELIMITED, Format.PROTOBUF_NOSR)
+    if len(columns) == 1 and plain:
         return encode_single(columns[0], arrays[0], form)
+    if language is not None:
+        encoded = language.encode(columns, arrays, schema, unwrapped=False)
+    elif form is Format.PROTOBUF_NOSR:
+        encoded = written_messages(columns, arrays, nullable).to_pylist()
     elif form is Format.JSON:
         encoded = json_objects(columns, arrays)
     else:

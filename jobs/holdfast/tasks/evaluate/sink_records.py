@@ -41,6 +41,7 @@ class SinkRecords:
             sink.key_delimiter,
             always=sink.always_keyed,
             nullable=sink.key_nullable,
+            schema=sink.key_schema,
         )
 
     def windowed(
@@ -64,6 +65,7 @@ class SinkRecords:
             wrap=sink.wrap_single,
             delimiter=sink.delimiter,
             nullable=sink.nullable,
+            schema=sink.value_schema,
         )
 
     def times(

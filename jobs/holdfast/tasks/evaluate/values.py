@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.plain_text import delimited_rows, kafka_bytes
+from holdfast.tasks.registered.language import LANGUAGES, encode_registered
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.types.column_pieces import Lazy
 from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schemas import DataSchema
 from holdfast.types.sources import Format, Nullable
 
 __all__ = ["encode_single", "encode_values", "json_objects", "json_ready", "text_ready"]
@@ -86,6 +88,7 @@ def encode_values(
     wrap: bool = True,
     delimiter: str = ",",
     nullable: Nullable = Nullable.NONE,
+    schema: DataSchema | None = None,
 ) -> Sequence[bytes | None]:
     """One record value per row, in the sink's value format.
 
@@ -93,6 +96,7 @@ def encode_values(
         wrap: write a single JSON column as an object (WRAP_SINGLE_VALUE).
         delimiter: the delimiter of DELIMITED.
         nullable: how Protobuf tells NULL.
+        schema: the registered schema of the formats that have one.
 
     A row whose single unwrapped column is NULL is None, a tombstone.
     """
@@ -102,6 +106,9 @@ def encode_values(
         return Lazy(written_messages(columns, arrays, nullable))
     if form is Format.JSON and (wrap or len(columns) > 1):
         return json_objects(columns, arrays)
+    if form in LANGUAGES:
+        unwrapped = not wrap and len(columns) == 1
+        return encode_registered(form, columns, arrays, schema, unwrapped=unwrapped)
     if form is Format.DELIMITED:
         lists = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         return list(delimited_rows(lists, delimiter))

@@ -23,7 +23,7 @@ from holdfast.tasks.evaluate.keys import (
     window_key,
 )
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format, NamedExpression
+from holdfast.types.topology import Format, NamedExpression, Sink
 from tests.support.expressions import named
 from tests.support.spark_keys import state_key_sql
 
@@ -109,7 +109,8 @@ def test_kafka_format_keys_of_strings_and_integers_are_the_state_keys() -> None:
     column = Column("K", BIGINT)
     state = [struct.pack(">q", 12)]
     arrays = decode_keys(state, [column])
-    assert sink_keys(state, [column], arrays, Format.KAFKA) == state
+    sink = Sink("T", "TABLE", "t", (column,), (), key_format=Format.KAFKA)
+    assert sink_keys(state, arrays, sink) == state
 
 
 @pytest.mark.parametrize(

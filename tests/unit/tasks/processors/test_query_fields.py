@@ -24,6 +24,7 @@ from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.expressions import Expression
 from holdfast.types.ids import OffsetRange
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.sources import HeaderColumn, TimestampSpec
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Emit, JoinWindow, Query, Window, WindowKind
@@ -48,6 +49,7 @@ _RELATION = {
     "window": REFUSED, "window_size_ms": REFUSED, "wrap_single": REFUSED, "delimiter": REFUSED,
     "key_delimiter": REFUSED, "nullable": REFUSED, "key_nullable": REFUSED,
     "history_ms": FOLLOWS, "broadcast": FOLLOWS,  # of a join that looks into it, in its step
+    "key_schema": FOLLOWS, "value_schema": FOLLOWS,  # of the columns; each record tells its own
 }  # fmt: skip
 _INPUT = {"input": REFUSED}
 FIELDS: dict[str, dict[str, May]] = {
@@ -95,7 +97,16 @@ FIELDS: dict[str, dict[str, May]] = {
         "released": FOLLOWS,  # what `sql` was
     },
     "Source": _RELATION | {"headers": REFUSED, "read_only": FOLLOWS},  # for those who write it
-    "Sink": _RELATION | {"always_keyed": REFUSED, "internal": FOLLOWS},  # a step, not the last
+    "Sink": _RELATION | {
+        "key_schema": REFUSED,  # the same key would have other bytes
+        "always_keyed": REFUSED, "internal": FOLLOWS,  # a step, not the last
+    },
+    "DataSchema": {
+        "subject": FOLLOWS, "schema": FOLLOWS,  # of the topic, and of columns and `full_name`
+        "id": FOLLOWS, "fixed": FOLLOWS,  # the registry's unless fixed: a test below
+        "full_name": REFUSED,
+    },
+    "Schema": dict.fromkeys(("kind", "text", "references"), FOLLOWS),
     "HeaderColumn": {"column": REFUSED, "key": REFUSED},
     "TimestampSpec": {"column": REFUSED, "format": REFUSED, "required": REFUSED},
     "Column": {"name": REFUSED, "type": REFUSED},
@@ -126,7 +137,10 @@ SAMPLES = [
     "CREATE STREAM o AS SELECT a.k, v, x FROM a LEFT JOIN t ON a.k = t.k;",
     "CREATE TABLE o AS SELECT t.k, x, y FROM t JOIN u ON t.k = u.k;",
     "CREATE TABLE o AS SELECT t.k, x, y FROM t JOIN u ON t.f = u.k WHERE y > 1;",
+    ("CREATE TABLE o WITH (FORMAT='AVRO', KEY_SCHEMA_FULL_NAME='n') AS "
+    "SELECT k, v, COUNT(*) AS n FROM a GROUP BY k, v;"),
 ]  # fmt: skip
+NAMED = DataSchema("o-key", Schema(SchemaKind.AVRO, '"string"'), full_name="n")
 NEW: dict[str, Any] = {  # in the place of None and of nothing
     "filter": condition("true"), "having": condition("true"), "history_ms": 1, "grace_ms": 1,
     "format": "yyyy",
@@ -135,7 +149,7 @@ NEW: dict[str, Any] = {  # in the place of None and of nothing
     "args": (made("1", BIGINT),),
     "headers": (HeaderColumn(Column("G", STRING), "g"),), "fields": (Column("F", STRING),),
     "keys": (named("1", Column("E", BIGINT)),), "key_columns": (Column("E", BIGINT),),
-    "window": WindowKind.SESSION,
+    "window": WindowKind.SESSION, "key_schema": NAMED,
 }  # fmt: skip
 _STEP_WINDOWS = {"AggregateStep": Window(WindowKind.TUMBLING, 5, 5, 0, 5),
                  "JoinStep": JoinWindow(7, 7)}  # fmt: skip
@@ -263,3 +277,16 @@ def test_final_results_keep_their_times(queries: list[Query]) -> None:
     assert _refused(windowed, final)
     assert _refused(final, windowed)
     assert _refused(final, replace(final, step=longer))
+
+
+def test_keys_keep_the_schema_that_the_statement_gives(queries: list[Query]) -> None:
+    query = queries[0]
+
+    def of_keys(schema: DataSchema) -> Query:
+        return replace(query, sink=replace(query.sink, key_schema=schema))
+
+    registered = replace(NAMED, full_name="")
+    fixed = replace(registered, id=0, fixed=True)
+    assert not _refused(of_keys(registered), of_keys(replace(registered, id=7)))
+    assert _refused(of_keys(fixed), of_keys(replace(fixed, id=7)))
+    assert _refused(of_keys(registered), of_keys(fixed))

@@ -33,7 +33,8 @@ _SINK_KEYS: tuple[str, ...] = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "FORMAT", "KEY_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP",
     "TIMESTAMP_FORMAT", "RETENTION_MS", "WRAP_SINGLE_VALUE", "KEY_DELIMITER", "VALUE_DELIMITER",
     "HISTORY_RETENTION", "BROADCAST", "KEY_PROTOBUF_NULLABLE_REPRESENTATION",
-    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
+    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "KEY_SCHEMA_ID", "VALUE_SCHEMA_ID",
+    "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME",
 )  # fmt: skip
 _SOURCE_KEYS = (*(k for k in _SINK_KEYS if k != "RETENTION_MS"), "WINDOW_TYPE", "WINDOW_SIZE")
 _SINK_KEYS = (*_SINK_KEYS, DEDUPLICATE)
@@ -41,15 +42,11 @@ _LATER = {
     "WINDOW_TYPE": "WINDOW in the SELECT says what windows a table has",
     "WINDOW_SIZE": "WINDOW in the SELECT says what windows a table has",
     "RETENTION_MS": "set retention.ms on the source's topic itself",
-    "KEY_SCHEMA_ID": "Schema Registry comes later, in holdfast.ingest",
-    "VALUE_SCHEMA_ID": "Schema Registry comes later, in holdfast.ingest",
-    "KEY_SCHEMA_FULL_NAME": "Schema Registry comes later, in holdfast.ingest",
-    "VALUE_SCHEMA_FULL_NAME": "Schema Registry comes later, in holdfast.ingest",
-    "VALUE_AVRO_SCHEMA_FULL_NAME": "Schema Registry comes later, in holdfast.ingest",
+    "VALUE_AVRO_SCHEMA_FULL_NAME": "write VALUE_SCHEMA_FULL_NAME, its newer name",
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("AVRO", "PROTOBUF", "JSON_SR")
+_LATER_FORMATS = ("PROTOBUF", "JSON_SR")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
 _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -77,6 +74,10 @@ class Options:
     history_ms: int | None = None
     broadcast: bool = False  # our own: see `JoinStep`
     deduplicate_ms: int | None = None  # our own: see `DeduplicateStep`
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    key_schema_name: str = ""
+    value_schema_name: str = ""
 
     def wraps(
         self,
@@ -177,7 +178,7 @@ class _Reader:
             raise self._script.unsupported(
                 item.at,
                 f"the format {name} is not supported yet",
-                action="formats with a Schema Registry come later, in holdfast.ingest; use JSON",
+                action="use AVRO or JSON",
             )
         if name not in Format.__members__:
             hint = did_you_mean(name, Format.__members__)
@@ -261,6 +262,10 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
         history_ms=reader.duration_ms("HISTORY_RETENTION"),
         broadcast=reader.flag("BROADCAST"),
         deduplicate_ms=reader.duration_ms(DEDUPLICATE),
+        key_schema_id=reader.whole("KEY_SCHEMA_ID", 0),
+        value_schema_id=reader.whole("VALUE_SCHEMA_ID", 0),
+        key_schema_name=reader.text("KEY_SCHEMA_FULL_NAME") or "",
+        value_schema_name=reader.text("VALUE_SCHEMA_FULL_NAME") or "",
     )
 
 

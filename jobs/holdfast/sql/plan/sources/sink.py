@@ -16,7 +16,9 @@ from holdfast.sql.plan.sources.options import (
     nullable_of,
     timestamp_of,
 )
+from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.types.schema import Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Format, Nullable, Sink, Source, TimestampSpec, WindowKind
 from holdfast.types.topology import Window
 
@@ -67,6 +69,7 @@ class Target:
         partition_by_null: the key was taken away.
         partitioned: PARTITION BY made the key.
         existing: of INSERT INTO, what is written to.
+        schemas: the registry; None: there is none.
     """
 
     id: str
@@ -79,6 +82,7 @@ class Target:
     partition_by_null: bool = False
     partitioned: bool = False
     existing: Source | None = None
+    schemas: Schemas | None = None
 
 
 def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: Source) -> Sink:
@@ -95,6 +99,12 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     topic = options.topic or target.properties.get(TOPIC_PREFIX, "") + target.name
     check_topic(script, at, topic)
     inherited = source.delimiter if source.value_format is value_format else ","
+    wrap = options.wraps(script, value_format, shape.values, target.properties)
+    schemas = target.schemas
+    keys = SchemaPart(script, at, topic, key_format, options, schemas, key=True, unwrapped=True)
+    values = SchemaPart(
+        script, at, topic, value_format, options, schemas, key=False, unwrapped=not wrap
+    )
     key_inherited = source.key_delimiter if source.key_format is key_format else ","
     nullable = source.nullable if source.value_format is value_format else Nullable.NONE
     key_nullable = source.key_nullable if source.key_format is key_format else Nullable.NONE
@@ -110,7 +120,9 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         replicas=options.replicas or source.replicas,
         window=shape.window,
         window_size_ms=shape.window_size_ms,
-        wrap_single=options.wraps(script, value_format, shape.values, target.properties),
+        wrap_single=wrap,
+        key_schema=keys.schema_for(shape.keys),
+        value_schema=values.schema_for(shape.values),
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
         nullable=nullable_of(script, options.nullable, value_format, nullable),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from holdfast.sql.parse.script import Script
-from holdfast.sql.parse.statements import ColumnDefinition, CreateSource
+from holdfast.sql.parse.statements import ColumnDefinition, CreateSource, Name
 from holdfast.sql.plan.keys import check_key_type
 from holdfast.sql.plan.projection import check_column_name
 from holdfast.sql.plan.relation import RESERVED_NAMES
@@ -18,49 +19,53 @@ from holdfast.sql.plan.sources.options import (
     nullable_of,
     read_options,
 )
+from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.types.schema import Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Format, HeaderColumn, Nullable, Source, WindowKind
 
 __all__ = ["plan_source"]
 
 
-def plan_source(script: Script, statement: CreateSource, properties: Mapping[str, str]) -> Source:
+def plan_source(
+    script: Script,
+    statement: CreateSource,
+    properties: Mapping[str, str],
+    schemas: Schemas | None = None,
+) -> Source:
     """A declared stream or table; VALUE_FORMAT defaults to JSON, KEY_FORMAT to KAFKA.
 
     Raises:
         InvalidStatement: a column, its place or a property of the WITH clause is wrong.
-        Unsupported: no columns are declared.
+        RegistryUnavailable: columns are to be inferred, and the registry does not answer.
     """
     name = statement.name
     _check_columns(script, statement)
     options = read_options(script, statement.properties, sink=False)
-    if options.topic is None:
-        raise script.invalid(
-            name.at,
-            f"{name.text} needs the property KAFKA_TOPIC",
-            action="WITH (KAFKA_TOPIC='...', VALUE_FORMAT='JSON')",
-        )
+    topic = _topic(script, name, options)
     keys = _columns(statement, ("KEY", "PRIMARY KEY"))
     values = _columns(statement, ("",))
     key_format = options.key_format or _default(properties, KEY_FORMAT, Format.KAFKA)
     value_format = options.value_format or _default(properties, VALUE_FORMAT, Format.JSON)
+    keys_of = SchemaPart(script, name.at, topic, key_format, options, schemas)
+    unwrapped = not _may_wrap(options)
+    values_of = replace(keys_of, form=value_format, key=False, unwrapped=unwrapped)
+    keys, of_keys = keys_of.inferred(keys)
+    values, of_values = values_of.inferred(values)
+    _check_any(script, statement, inferred=of_keys or of_values)
+    _check_table(script, statement, keys)
     _check_window(script, statement, options, keys)
     delimiter = delimiter_of(script, options.value_delimiter, value_format, ",")
     key_delimiter = delimiter_of(script, options.key_delimiter, key_format, ",")
-    if not statement.columns:
-        raise script.unsupported(
-            name.at,
-            f"No columns supplied. {name.text} declares no columns",
-            cause="ksqlDB would ask the Schema Registry, which comes later in holdfast.ingest",
-            action="list the columns: (name TYPE, ...)",
-        )
+    wrap = options.wraps(script, value_format, values, properties)
+    values_of = replace(values_of, unwrapped=not wrap)
     check_format(script, name.at, "key", keys, key_format)
     check_format(script, name.at, "value", values, value_format)
     return Source(
         name=name.text,
         kind=statement.kind,
-        topic=options.topic,
+        topic=topic,
         key_columns=keys,
         value_columns=values,
         key_format=key_format,
@@ -71,7 +76,9 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         headers=_headers(script, statement),
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
-        wrap_single=options.wraps(script, value_format, values, properties),
+        wrap_single=wrap,
+        key_schema=keys_of.schema_for(keys),
+        value_schema=values_of.schema_for(values),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
         nullable=nullable_of(script, options.nullable, value_format, Nullable.NONE),
@@ -134,14 +141,38 @@ def _check_columns(script: Script, statement: CreateSource) -> None:
                 column.name.at, f"Duplicate column names: {column.name.text} is declared twice"
             )
         seen.add(column.name.text)
-    name_at = statement.name.at
-    if (
-        statement.kind == "TABLE"
-        and statement.columns
-        and not any("KEY" in c.constraint for c in statement.columns)
-    ):
+
+
+def _topic(script: Script, name: Name, options: Options) -> str:
+    if options.topic is None:
         raise script.invalid(
-            name_at, "Tables require a PRIMARY KEY. Please define the PRIMARY KEY.",
+            name.at,
+            f"{name.text} needs the property KAFKA_TOPIC",
+            action="WITH (KAFKA_TOPIC='...', VALUE_FORMAT='JSON')",
+        )
+    return options.topic
+
+
+def _check_any(script: Script, statement: CreateSource, *, inferred: bool) -> None:
+    if not statement.columns and not inferred:
+        raise script.invalid(
+            statement.name.at,
+            f"No columns supplied. {statement.name.text} declares no columns",
+            cause="only formats with a schema registry say what columns there are",
+            action="list the columns: (name TYPE, ...)",
+        )
+
+
+def _may_wrap(options: Options) -> bool:
+    """Whether inferred values are a record with a field for each column."""
+    item = options.wrap_single
+    return item is None or str(item.value).lower() == "true"
+
+
+def _check_table(script: Script, statement: CreateSource, keys: tuple[Column, ...]) -> None:
+    if statement.kind == "TABLE" and statement.columns and not keys:
+        raise script.invalid(
+            statement.name.at, "Tables require a PRIMARY KEY. Please define the PRIMARY KEY.",
             action="write (id TYPE PRIMARY KEY, ...)",
         )  # fmt: skip
 

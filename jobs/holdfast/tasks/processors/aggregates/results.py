@@ -123,16 +123,8 @@ class Results:
         return window_keys(as_array(plain, pa.binary()), frame.starts)
 
     def _encoded(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
-        sink = self._sink
         arrays = [named[k.column.name] for k in self._step.keys]
-        return sink_keys(
-            frame.keys,
-            sink.key_columns,
-            arrays,
-            sink.key_format,
-            sink.key_delimiter,
-            sink.key_nullable,
-        )
+        return sink_keys(frame.keys, arrays, self._sink)
 
     def _columns(self, frame: Frame) -> dict[str, pa.Array]:
         """Key columns and window bounds by name."""

@@ -1,0 +1,127 @@
+"""Schemas of keys and values: columns inferred from a registry, and the schemas of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import SchemaMissing, SchemaRefused
+from holdfast.sql.parse.script import Script
+from holdfast.sql.plan.sources.options import Options
+from holdfast.tasks.registered.language import LANGUAGES, Language
+from holdfast.types.schema import Column
+from holdfast.types.schemas import DataSchema, Schemas, subject_of
+from holdfast.types.sources import Format
+
+__all__ = ["SchemaPart"]
+
+
+@dataclass(frozen=True)
+class SchemaPart:
+    """The keys or the values of a topic; `at`: where messages about them point to.
+
+    Attributes:
+        unwrapped: a single column stands without a record, if the language has that.
+    """
+
+    script: Script
+    at: int
+    topic: str
+    form: Format
+    options: Options
+    schemas: Schemas | None
+    key: bool = True
+    unwrapped: bool = True
+
+    @property
+    def _language(self) -> Language | None:
+        return LANGUAGES.get(self.form)
+
+    @property
+    def _id(self) -> int | None:
+        return self.options.key_schema_id if self.key else self.options.value_schema_id
+
+    @property
+    def _name(self) -> str:
+        return self.options.key_schema_name if self.key else self.options.value_schema_name
+
+    def inferred(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], bool]:
+        """The columns, of the registry where the statement declares none; and whether they are.
+
+        Raises:
+            InvalidStatement: the registry has no schema, or one without columns.
+            RegistryUnavailable: it does not answer.
+        """
+        language, part = self._language, "KEY" if self.key else "VALUE"
+        if self._id is not None and language is None:
+            raise self.script.invalid(
+                self.at,
+                f"{part}_FORMAT should support schema inference when {part}_SCHEMA_ID is provided. "
+                f"Current format is {self.form}.",
+            )
+        if self._id is not None and declared:
+            raise self.script.invalid(
+                self.at,
+                f"Table elements and {part}_SCHEMA_ID cannot both exist for create statement.",
+            )
+        if language is None or declared:
+            return declared, False
+        data = self._registered()
+        try:
+            found = language.columns_of(
+                data.schema, data.full_name,
+                unwrapped=self.unwrapped and language.unwraps, key=self.key,
+            )  # fmt: skip
+        except SchemaRefused as error:
+            raise self._refused(error) from None
+        return found, True
+
+    def schema_for(self, columns: Sequence[Column]) -> DataSchema | None:
+        """The schema of columns: that of the statement's id, or the one that ksqlDB would make.
+
+        Raises:
+            InvalidStatement: the format cannot hold the columns, or the id is unknown.
+        """
+        language = self._language
+        if language is None or not columns:
+            return None
+        if self._id is not None:
+            return self._registered()
+        unwrapped = self.unwrapped and len(columns) == 1 and language.unwraps
+        try:
+            schema = language.schema_of(columns, self._name, unwrapped=unwrapped)
+        except SchemaRefused as error:
+            raise self._refused(error) from None
+        return DataSchema(subject_of(self.topic, key=self.key), schema, full_name=self._name)
+
+    def _registered(self) -> DataSchema:
+        subject = subject_of(self.topic, key=self.key)
+        if self.schemas is None:
+            raise self.script.invalid(
+                self.at,
+                "No columns supplied. Holdfast would ask the schema registry, and there is none",
+                action="set schema.registry.url, or list the columns: (name TYPE, ...)",
+            )
+        if self._id is None:
+            found = self.schemas.latest(subject)
+            if found is None:
+                raise self._missing(subject)
+            return DataSchema(subject, found.schema, found.id, self._name)
+        try:
+            schema = self.schemas.by_id(self._id)
+        except SchemaMissing as error:
+            raise self._refused(error) from None
+        return DataSchema(subject, schema, self._id, self._name, fixed=True)
+
+    def _missing(self, subject: str) -> Exception:
+        what = "keys" if self.key else "values"
+        return self.script.invalid(
+            self.at,
+            f"Schema for message {what} on topic '{self.topic}' does not exist in the Schema "
+            f"Registry.\nSubject: {subject}",
+            cause="the topic or its schema has another name, or nothing was written there yet",
+            action="list the columns: (name TYPE, ...)",
+        )
+
+    def _refused(self, error: SchemaRefused | SchemaMissing) -> Exception:
+        return self.script.invalid(self.at, error.fact, cause=error.cause, action=error.action)

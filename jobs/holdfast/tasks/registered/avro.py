@@ -1,0 +1,233 @@
+"""Avro: columns from schemas and back, by ksqlDB's and Connect's conventions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.errors import SchemaRefused
+from holdfast.tasks.registered.avro_encode import AvroEncoder
+from holdfast.tasks.registered.avro_schema import AvroNode, map_parts, optional, parse_avro
+from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.schemas import DataSchema, Schema, SchemaKind
+
+__all__ = ["Avro"]
+
+_FULL_NAME = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+_ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
+_ENCODERS_MAX = 1_000
+_PRIMITIVES = {
+    "boolean": BOOLEAN,
+    "int": INTEGER,
+    "long": BIGINT,
+    "float": DOUBLE,
+    "double": DOUBLE,
+    "string": STRING,
+    "enum": STRING,
+    "bytes": SqlType(Base.BYTES),
+    "fixed": SqlType(Base.BYTES),
+}
+_LOGICAL = {
+    "date": SqlType(Base.DATE),
+    "time-millis": SqlType(Base.TIME),
+    "timestamp-millis": SqlType(Base.TIMESTAMP),
+}
+_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
+
+
+class Avro:
+    """See `Language`."""
+
+    unwraps = True
+
+    def __init__(self) -> None:
+        self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
+
+    def columns_of(
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+    ) -> tuple[Column, ...]:
+        root = parse_avro(schema)
+        if unwrapped:
+            found = _sql_type(root, ())
+            columns: tuple[Column, ...] = ()
+            if found is not None:
+                columns = (Column(_ROWKEY if key else _ROWVAL, found),)
+        elif root.kind != "record":
+            raise SchemaRefused(
+                "Schema returned from schema registry is anonymous type.",
+                cause=f"it is of type {root.label}, not a record with a field for each column",
+                action="To use this schema with ksqlDB, set 'WRAP_SINGLE_VALUE=false' in the WITH "
+                "clause properties.",
+            )
+        else:
+            columns = _columns(root, ())
+        if not columns:
+            raise SchemaRefused(
+                "Schema does not include any columns with types that ksqlDB supports.",
+                cause=f"it is {root.label}",
+            )
+        return columns
+
+    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+        name = full_name or _FULL_NAME
+        written = _written(columns[0].type, name) if unwrapped else _record(columns, name, name)
+        return Schema(SchemaKind.AVRO, json.dumps(written, separators=(",", ":")))
+
+    def encode(
+        self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
+        *, unwrapped: bool,
+    ) -> Sequence[bytes | None]:  # fmt: skip
+        if data is None or data.id is None:
+            raise SchemaRefused(
+                "A record cannot be written in AVRO: its schema has no id.",
+                cause="it was not registered at the start",
+            )
+        made = (data, tuple(columns), unwrapped)
+        encoder = self._encoders.get(made)
+        if encoder is None:
+            if len(self._encoders) >= _ENCODERS_MAX:
+                self._encoders.clear()
+            encoder = self._encoders[made] = AvroEncoder(data, columns, unwrapped=unwrapped)
+        return encoder.encode(arrays)
+
+
+def _columns(record: AvroNode, within: tuple[AvroNode, ...]) -> tuple[Column, ...]:
+    """Upper-case; a field of a type without a SQL type is left out, the last of one name counts."""
+    found: dict[str, SqlType] = {}
+    for each in record.fields:
+        kind = _sql_type(each.type, (*within, record))
+        if kind is not None:
+            found[each.name.upper()] = kind
+    return tuple(Column(name, kind) for name, kind in found.items())
+
+
+def _sql_type(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+    """The SQL type; None: there is none, for instance for a record within itself."""
+    if node in within:
+        return None
+    if node.logical == "decimal":
+        fits = 0 < node.precision <= 38
+        return SqlType(Base.DECIMAL, node.precision, node.scale) if fits else None
+    if node.logical in _LOGICAL:
+        return _LOGICAL[node.logical]
+    if node.kind in _PRIMITIVES:
+        return _PRIMITIVES[node.kind]
+    if node.kind == "union":
+        return _of_union(node, within)
+    return _nested(node, within)
+
+
+def _nested(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+    parts = map_parts(node)
+    if parts is not None:
+        key, value = _sql_type(parts[0], within), _sql_type(parts[1], within)
+        if key is None or value is None or key.base not in _MAP_KEYS:
+            return None
+        # As in ksqlDB, which reads keys of all types as text.
+        return SqlType(Base.MAP, element=value)
+    if node.items is not None:
+        element = _sql_type(node.items, within)
+        base = Base.MAP if node.kind == "map" else Base.ARRAY
+        return None if element is None else SqlType(base, element=element)
+    fields = _columns(node, within) if node.kind == "record" else ()
+    return SqlType(Base.STRUCT, fields=fields) if fields else None
+
+
+def _of_union(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+    """The type beside null; of more types, a STRUCT with a field for each, as Connect has it."""
+    only = optional(node)
+    if only is not None:
+        return _sql_type(only, within)
+    branches = [b for b in node.branches if b.kind != "null"]
+    if len(branches) == 1:
+        return _sql_type(branches[0], within)
+    fields = []
+    for branch in branches:
+        kind = _sql_type(branch, within)
+        if kind is not None:
+            fields.append(Column(branch_name(branch).upper(), kind))
+    return SqlType(Base.STRUCT, fields=tuple(fields)) if fields else None
+
+
+def branch_name(branch: AvroNode) -> str:
+    """The field that Connect makes of a branch of a union."""
+    return branch.name.rpartition(".")[2] or branch.kind
+
+
+def _record(columns: Sequence[Column], full_name: str, path: str) -> dict[str, Any]:
+    space, _, name = full_name.rpartition(".")
+    fields = [
+        {"name": c.name.replace(".", "_"), "type": _or_null(c.type, f"{path}_{c.name}"),
+         "default": None}
+        for c in columns
+    ]  # fmt: skip
+    named = {"type": "record", "name": name} | ({"namespace": space} if space else {})
+    return {**named, "fields": fields}
+
+
+def _or_null(kind: SqlType, path: str) -> list[Any]:
+    return ["null", _written(kind, path)]
+
+
+def _written(kind: SqlType, path: str) -> Any:
+    """The type as ksqlDB's converter writes it; `path` is the name of records within."""
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return {"type": "array", "items": _or_null(kind.element, path)}
+    if kind.base is Base.MAP and kind.element is not None:
+        key, value = kind.map_key, kind.element
+        entry = {
+            "type": "record",
+            "name": path.rpartition(".")[2],
+            **({"namespace": path.rpartition(".")[0]} if "." in path else {}),
+            "fields": [
+                {"name": "key", "type": _or_null(key, f"{path}_MapKey"), "default": None},
+                {"name": "value", "type": _or_null(value, f"{path}_MapValue"), "default": None},
+            ],
+            "connect.internal.type": "MapEntry",
+        }
+        return {"type": "array", "items": entry}
+    if kind.base is Base.STRUCT:
+        return _record(kind.fields, path, path)
+    if kind.base is Base.DECIMAL:
+        return _DECIMAL | {
+            "scale": kind.scale,
+            "precision": kind.precision,
+            "connect.parameters": {
+                "scale": str(kind.scale),
+                "connect.decimal.precision": str(kind.precision),
+            },
+        }
+    return _WRITTEN[kind.base]
+
+
+_DECIMAL = {
+    "type": "bytes",
+    "logicalType": "decimal",
+    "connect.version": 1,
+    "connect.name": "org.apache.kafka.connect.data.Decimal",
+}
+
+
+def _connect(kind: str, name: str, logical: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "connect.version": 1,
+        "connect.name": f"org.apache.kafka.connect.data.{name}",
+        "logicalType": logical,
+    }
+
+
+_WRITTEN: dict[Base, Any] = {
+    Base.BOOLEAN: "boolean",
+    Base.INTEGER: "int",
+    Base.BIGINT: "long",
+    Base.DOUBLE: "double",
+    Base.STRING: "string",
+    Base.BYTES: "bytes",
+    Base.DATE: _connect("int", "Date", "date"),
+    Base.TIME: _connect("int", "Time", "time-millis"),
+    Base.TIMESTAMP: _connect("long", "Timestamp", "timestamp-millis"),
+}

@@ -1,0 +1,62 @@
+"""The contract of a schema language, and which format uses which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.tasks.registered.avro import Avro
+from holdfast.types.schema import Column
+from holdfast.types.schemas import DataSchema, Schema
+from holdfast.types.sources import Format
+
+__all__ = ["LANGUAGES", "Language", "encode_registered"]
+
+
+class Language(Protocol):
+    """The part of a format with a schema registry beside decoding (`holdfast.ingest.formats`).
+
+    `unwrapped`: the schema is that of the only column, not of a record of columns.
+    """
+
+    unwraps: bool
+    """Whether there are data that are not a record."""
+
+    def columns_of(
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+    ) -> tuple[Column, ...]:
+        """The columns that ksqlDB infers from a schema; of unwrapped ones ROWKEY or ROWVAL.
+
+        Raises:
+            SchemaRefused: it is malformed, or holds no column.
+        """
+
+    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+        """The schema that ksqlDB would register for columns; `full_name` empty: ksqlDB's own."""
+
+    def encode(
+        self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
+        *, unwrapped: bool,
+    ) -> Sequence[bytes | None]:  # fmt: skip
+        """One payload per row; a row whose single unwrapped column is NULL has none.
+
+        Raises:
+            SchemaRefused: the schema has no id, or cannot hold the columns.
+        """
+
+
+LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro()}
+
+
+def encode_registered(
+    form: Format,
+    columns: Sequence[Column],
+    arrays: Sequence[pa.Array],
+    data: DataSchema | None,
+    *,
+    unwrapped: bool,
+) -> Sequence[bytes | None]:
+    """Payloads of one row each, see `Language.encode`."""
+    return LANGUAGES[form].encode(columns, arrays, data, unwrapped=unwrapped)

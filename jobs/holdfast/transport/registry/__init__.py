@@ -1,0 +1,8 @@
+"""Schema registries: the client of a server, and one in memory."""
+
+from __future__ import annotations
+
+from holdfast.transport.registry.client import RegistryClient, open_registry
+from holdfast.transport.registry.memory import MemoryRegistry
+
+__all__ = ["MemoryRegistry", "RegistryClient", "open_registry"]

@@ -1,0 +1,179 @@
+"""The client of a schema registry; translates its library's exceptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
+from holdfast.types.schemas import Registered, Schema, SchemaKind
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema as _Found
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+__all__ = ["RegistryClient", "open_registry"]
+
+_Result = TypeVar("_Result")
+_TIMEOUT_MS = "request.timeout.ms"
+_TOKEN = "bearer.auth.token"  # noqa: S105 - the name of a property
+_REFUSALS = (409, 422)
+_REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
+
+
+def open_registry(properties: Mapping[str, str]) -> RegistryClient:
+    """The client for these properties, one per process; `url` and what `Settings.registry` holds.
+
+    Raises:
+        RegistryUnavailable: no registry is configured.
+    """
+    return _opened(tuple(sorted(properties.items())))
+
+
+@cache
+def _opened(properties: tuple[tuple[str, str], ...]) -> RegistryClient:
+    return RegistryClient(dict(properties))
+
+
+class RegistryClient:
+    """Implements `Schemas`.  Safe for threads; a schema found by its id is kept."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Raises `RegistryUnavailable`: there is no url, or a certificate cannot be read."""
+        self._url = properties.get("url", "")
+        self._client = _client(properties)
+        self._lock = Lock()
+        self._by_id: dict[int, Schema] = {}
+
+    def by_id(self, schema_id: int) -> Schema:
+        known = self._by_id.get(schema_id)
+        if known is not None:
+            return known
+        what = f"no schema with id {schema_id}"
+        found = self._asked(lambda: self._client.get_schema(schema_id), what)
+        with self._lock:
+            return self._by_id.setdefault(schema_id, self._schema(found))
+
+    def latest(self, subject: str) -> Registered | None:
+        try:
+            found = self._asked(lambda: self._newest(subject), f"no subject {subject}")
+        except SchemaMissing:
+            return None
+        return self._registered(found)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        if schema.references:
+            raise SchemaRefused(
+                f"The schema for {subject} refers to others, which cannot be registered from here.",
+                action="register it with the registry's own tools; VALUE_SCHEMA_ID uses it",
+            )
+        from confluent_kafka.schema_registry import Schema as Wanted
+
+        wanted = Wanted(schema.text, schema.kind.value)
+        found: int = self._asked(
+            lambda: self._client.register_schema(subject, wanted), f"no subject {subject}"
+        )
+        return found
+
+    def _newest(self, subject: str) -> Any:
+        # The library would answer from its memory, for ever.
+        self._client.clear_latest_caches()  # type: ignore[no-untyped-call]
+        return self._client.get_latest_version(subject)
+
+    def _registered(self, found: Any) -> Registered:
+        schema = self._schema(found.schema)
+        return Registered(int(found.schema_id), schema, found.subject, int(found.version))
+
+    def _schema(self, found: _Found) -> Schema:
+        if not isinstance(found.schema_str, str):
+            raise self._odd("an answer without a schema")
+        try:
+            kind = SchemaKind((found.schema_type or "AVRO").upper())
+        except ValueError:
+            raise self._odd(f"a schema of type {found.schema_type}") from None
+        references: dict[str, str] = {}
+        for name, text in self._references(found, set()):
+            references.setdefault(name, text)
+        return Schema(kind, found.schema_str, tuple(references.items()))
+
+    def _references(self, found: _Found, seen: set[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+        for each in found.references or ():
+            subject, version = str(each.subject), int(each.version or 0)
+            if (subject, version) in seen or len(seen) > _REFERENCES_MAX:
+                continue
+            seen.add((subject, version))
+            inner = self._asked(
+                lambda s=subject, v=version: self._client.get_version(s, v),  # type: ignore[misc]
+                f"no version {version} of {subject}",
+            )
+            yield from self._references(inner.schema, seen)
+            yield str(each.name), str(inner.schema.schema_str)
+
+    def _asked(self, call: Callable[[], _Result], missing: str) -> _Result:
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            return call()
+        except SchemaRegistryError as error:
+            raise self._answered(error, missing) from None
+        except HoldfastError:
+            raise
+        except json.JSONDecodeError:
+            raise self._odd("something that is not JSON") from None
+        except Exception as error:  # noqa: BLE001
+            # httpx, ssl and the library itself raise many kinds, none of them about our request.
+            raise self._away(f"does not answer ({type(error).__name__}: {error})") from None
+
+    def _answered(self, error: Any, missing: str) -> HoldfastError:
+        status, code = error.http_status_code, error.error_code
+        if status == 404 and str(code or "").startswith("404"):  # 404 alone may be any web server
+            return SchemaMissing(f"The schema registry {self._url} has {missing}.")
+        if status in _REFUSALS:
+            return SchemaRefused(
+                f"The schema registry {self._url} refuses a schema: {_short(error.error_message)}",
+                cause="it is not compatible with the subject's earlier versions",
+                action="see the subject's compatibility, or write to another topic",
+            )
+        if status in (401, 403):
+            return self._away(f"answers {status}", "the credentials in schema.registry.* are wrong")
+        return self._away(f"answers {status}: {_short(error.error_message)}")
+
+    def _odd(self, what: str) -> RegistryUnavailable:
+        return self._away(f"answers with {what}", "another server has that address")
+
+    def _away(self, fact: str, cause: str = "it is down, or unreachable") -> RegistryUnavailable:
+        return RegistryUnavailable(
+            f"The schema registry {self._url} {fact}.", cause=cause,
+            action="see that it runs; check schema.registry.url",
+        )  # fmt: skip
+
+
+def _short(text: object) -> str:
+    return str(text)[:300]
+
+
+def _client(properties: Mapping[str, str]) -> SchemaRegistryClient:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    known: dict[str, Any] = dict(properties)
+    if not known.get("url"):
+        raise RegistryUnavailable(
+            "There is no schema registry.",
+            action="set schema.registry.url",
+        )
+    known["timeout"] = int(known.pop(_TIMEOUT_MS, 10_000)) / 1_000
+    # A failing batch is repeated anyway.
+    known |= {"max.retries": 1, "retries.wait.ms": 100, "retries.max.wait.ms": 500}
+    if _TOKEN in known:
+        known["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+        known.setdefault("bearer.auth.logical.cluster", "default")
+    try:
+        return SchemaRegistryClient(known)
+    except (ValueError, TypeError, OSError) as error:
+        raise RegistryUnavailable(
+            f"The client of the schema registry cannot start: {error}",
+            action="check schema.registry.url and the files in schema.registry.ssl.*",
+        ) from None

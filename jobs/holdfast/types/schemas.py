@@ -1,0 +1,83 @@
+"""Schemas of keys and values, and the contract of the registries that keep them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+__all__ = ["DataSchema", "Registered", "Schema", "SchemaKind", "Schemas", "subject_of"]
+
+
+class SchemaKind(StrEnum):
+    """The schema languages, by the registry's names."""
+
+    AVRO = "AVRO"
+    PROTOBUF = "PROTOBUF"
+    JSON = "JSON"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema's text.
+
+    Attributes:
+        references: (name, text) of the schemas that it refers to, each after those it needs.
+    """
+
+    kind: SchemaKind
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A schema as a registry keeps it under a subject."""
+
+    id: int
+    schema: Schema
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True)
+class DataSchema:
+    """The schema of a topic's keys or values.
+
+    Attributes:
+        id: the registry's; None: not registered yet, `schemas.register` is to do it.
+        full_name: the record or message within the schema; empty: the first one.
+        fixed: a statement gave the id, and the columns follow from it: never registered anew.
+    """
+
+    subject: str
+    schema: Schema
+    id: int | None = None
+    full_name: str = ""
+    fixed: bool = False
+
+
+class Schemas(Protocol):
+    """A registry.  Every method raises `RegistryUnavailable` when it does not answer in time."""
+
+    def by_id(self, schema_id: int) -> Schema:
+        """A schema; found ones are kept for ever, since an id never gets another schema.
+
+        Raises:
+            SchemaMissing: the registry says that it has no such id.
+        """
+
+    def latest(self, subject: str) -> Registered | None:
+        """The newest version of a subject; None: there is none."""
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """The id of a schema under a subject; registers it if it is new there.
+
+        Raises:
+            SchemaRefused: it is not compatible with the subject's versions, or is malformed.
+        """
+
+
+def subject_of(topic: str, *, key: bool) -> str:
+    """The subject of a topic's keys or values by TopicNameStrategy, as ksqlDB names it."""
+    return f"{topic}-{'key' if key else 'value'}"
