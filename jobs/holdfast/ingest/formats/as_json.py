@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
-from holdfast.ingest.formats.protobuf import MessageDecoder
+from holdfast.ingest.formats import Decoder, key_decoder, value_decoder
 from holdfast.tasks.evaluate.values import encode_values
+from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
-from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
+from holdfast.types.schemas import Schemas
+from holdfast.types.sources import Format, Sink, Source, WindowKind
 
-__all__ = ["AsJson", "message_as_json"]
+__all__ = ["AsJson"]
 
 _TIME_BYTES = 8
 
 
 class AsJson:
-    """Translates the messages of one stream or table; other formats stay as they are.
+    """Translates the messages of one stream or table; text formats stay as they are.
 
     Attributes:
         formats: of the key and of the value, once translated.
     """
 
-    def __init__(self, of: Source | Sink) -> None:
+    def __init__(self, of: Source | Sink, schemas: Schemas | None = None) -> None:
+        """`schemas`: the registry of formats that have one."""
         self._of = of
+        self._schemas = schemas
         self.formats = (_translated(of.key_format), _translated(of.value_format))
 
     def key(self, data: bytes | None) -> bytes | None:
@@ -30,37 +35,63 @@ class AsJson:
 
         Raises:
             ValueError: it is no message of the key columns.
+            RegistryUnavailable: its schema is not known yet, and the registry does not answer.
         """
         of = self._of
-        if data is None or of.key_format is not Format.PROTOBUF_NOSR:
+        if data is None or not _is_binary(of.key_format):
             return data
         times = 0 if of.window is None else 2 if of.window is WindowKind.SESSION else 1
         cut = len(data) - times * _TIME_BYTES
-        return message_as_json(data[:cut], of.key_columns, of.key_nullable) + data[cut:]
+        return self._key(data[:cut]) + data[cut:]
 
     def value(self, data: bytes | None) -> bytes | None:
         """The record value.
 
         Raises:
             ValueError: it is no message of the value columns.
+            RegistryUnavailable: its schema is not known yet, and the registry does not answer.
         """
-        of = self._of
-        if data is None or of.value_format is not Format.PROTOBUF_NOSR:
+        if data is None or not _is_binary(self._of.value_format):
             return data
-        return message_as_json(data, of.value_columns, of.nullable)
+        return self._value(data)
+
+    @cached_property
+    def _key(self) -> Callable[[bytes], bytes]:
+        of, columns = self._of, self._of.key_columns
+        language = LANGUAGES.get(of.key_format)
+        decoder = key_decoder(
+            of.key_format, columns, columns, of.key_delimiter, of.key_nullable, self._schemas
+        )
+        wrap = len(columns) > 1 or language is None or not language.unwraps
+        return _translation(columns, decoder, wrap=wrap)
+
+    @cached_property
+    def _value(self) -> Callable[[bytes], bytes]:
+        of, columns = self._of, self._of.value_columns
+        decoder = value_decoder(
+            of.value_format, columns, columns,
+            wrap=of.wrap_single, nullable=of.nullable, schemas=self._schemas,
+        )  # fmt: skip
+        return _translation(columns, decoder, wrap=of.wrap_single)
+
+
+def _is_binary(form: Format) -> bool:
+    return form is Format.PROTOBUF_NOSR or form.schema_kind is not None
 
 
 def _translated(form: Format) -> Format:
-    return Format.JSON if form is Format.PROTOBUF_NOSR else form
+    return Format.JSON if _is_binary(form) else form
 
 
-def message_as_json(data: bytes, columns: Sequence[Column], nullable: Nullable) -> bytes:
-    """One message as the JSON object that ksqlDB would write.
+def _translation(
+    columns: Sequence[Column], decoder: Decoder, *, wrap: bool
+) -> Callable[[bytes], bytes]:
+    """One message -> the JSON that ksqlDB would write for its columns."""
 
-    Raises:
-        ValueError: it is no message of the columns.
-    """
-    found = MessageDecoder(columns, columns, nullable).decode([data])
-    if found.bad:
-        raise ValueError(found.bad[0])
-    return encode_values(columns, found.columns, Format.JSON)[0] or b"null"
+    def translated(data: bytes) -> bytes:
+        found = decoder.decode([data])
+        if found.bad:
+            raise ValueError(found.bad[0])
+        return encode_values(columns, found.columns, Format.JSON, wrap=wrap)[0] or b"null"
+
+    return translated
