@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.tasks.registered.avro import Avro
+from holdfast.tasks.registered.json_schema.language import JsonSchema
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema
 from holdfast.types.sources import Format
@@ -50,7 +51,7 @@ class Language(Protocol):
         """
 
 
-LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro()}
+LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro(), Format.JSON_SR: JsonSchema()}
 
 
 def encode_registered(
