@@ -63,9 +63,7 @@ def _schema(of: Source | Sink, schemas: Schemas, *, key: bool) -> DataSchema:
     return replace(own, schema=found.schema, id=found.id)
 
 
-def _columns(
-    language: Language, data: DataSchema, *, key: bool
-) -> tuple[tuple[Column, ...], bool]:
+def _columns(language: Language, data: DataSchema, *, key: bool) -> tuple[tuple[Column, ...], bool]:
     """The columns of a schema, and whether it is that of a single value without a record."""
     try:
         return language.columns_of(data.schema, data.full_name, unwrapped=False, key=key), False

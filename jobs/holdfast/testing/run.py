@@ -30,7 +30,7 @@ from holdfast.types.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
-_LATER = frozenset({"JSON_SR", "PROTOBUF"})
+_LATER = frozenset({"JSON_SR"})
 _REGISTERED = frozenset(form for form in Format if form.schema_kind is not None)
 _EXACT = "use.exact.numeric.comparison"
 

@@ -171,7 +171,7 @@ def test_invalid_sources(columns: str, options: str, message: str, line: int, co
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("VALUE_FORMAT='PROTOBUF'", "the format PROTOBUF is not supported yet"),
+        ("VALUE_FORMAT='JSON_SR'", "the format JSON_SR is not supported yet"),
         ("RETENTION_MS=1", "RETENTION_MS is not supported here yet"),
     ],
 )

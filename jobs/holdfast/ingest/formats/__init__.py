@@ -13,6 +13,7 @@ from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.ingest.formats.kafka import KafkaDecoder
 from holdfast.ingest.formats.none import NoneDecoder
 from holdfast.ingest.formats.protobuf import MessageDecoder
+from holdfast.ingest.formats.protobuf_registered import protobuf_reader
 from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
@@ -23,7 +24,10 @@ __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 
 _Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
 # (wanted columns, unwrapped) -> the function that makes the reader of one schema.
-_READERS: Mapping[Format, _Readers] = {Format.AVRO: avro_reader}
+_READERS: Mapping[Format, _Readers] = {
+    Format.AVRO: avro_reader,
+    Format.PROTOBUF: protobuf_reader,
+}
 
 
 def value_decoder(

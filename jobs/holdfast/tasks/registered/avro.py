@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from holdfast.tasks.registered.avro_encode import AvroEncoder
 from holdfast.tasks.registered.avro_schema import AvroNode, map_parts, optional, parse_avro
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.sources import Nullable
 
 __all__ = ["Avro"]
 
@@ -36,6 +37,7 @@ _LOGICAL = {
     "timestamp-millis": SqlType(Base.TIMESTAMP),
 }
 _MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
+_Name: TypeAlias = Callable[[str], str]  # a column's name from a field's
 
 
 class Avro:
@@ -47,11 +49,11 @@ class Avro:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, upper: bool = True
     ) -> tuple[Column, ...]:
-        root = parse_avro(schema)
+        root, name = parse_avro(schema), str.upper if upper else str
         if unwrapped:
-            found = _sql_type(root, ())
+            found = _sql_type(root, (), name)
             columns: tuple[Column, ...] = ()
             if found is not None:
                 columns = (Column(_ROWKEY if key else _ROWVAL, found),)
@@ -63,7 +65,7 @@ class Avro:
                 "clause properties.",
             )
         else:
-            columns = _columns(root, ())
+            columns = _columns(root, (), name)
         if not columns:
             raise SchemaRefused(
                 "Schema does not include any columns with types that ksqlDB supports.",
@@ -71,7 +73,10 @@ class Avro:
             )
         return columns
 
-    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+    def schema_of(
+        self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
+        nullable: Nullable = Nullable.NONE,
+    ) -> Schema:  # fmt: skip
         name = full_name or _FULL_NAME
         written = _written(columns[0].type, name) if unwrapped else _record(columns, name, name)
         return Schema(SchemaKind.AVRO, json.dumps(written, separators=(",", ":")))
@@ -94,17 +99,17 @@ class Avro:
         return encoder.encode(arrays)
 
 
-def _columns(record: AvroNode, within: tuple[AvroNode, ...]) -> tuple[Column, ...]:
-    """Upper-case; a field of a type without a SQL type is left out, the last of one name counts."""
+def _columns(record: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> tuple[Column, ...]:
+    """A field of a type without a SQL type is left out, the last of one name counts."""
     found: dict[str, SqlType] = {}
     for each in record.fields:
-        kind = _sql_type(each.type, (*within, record))
+        kind = _sql_type(each.type, (*within, record), name)
         if kind is not None:
-            found[each.name.upper()] = kind
-    return tuple(Column(name, kind) for name, kind in found.items())
+            found[name(each.name)] = kind
+    return tuple(Column(*each) for each in found.items())
 
 
-def _sql_type(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _sql_type(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
     """The SQL type; None: there is none, for instance for a record within itself."""
     if node in within:
         return None
@@ -116,39 +121,39 @@ def _sql_type(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
     if node.kind in _PRIMITIVES:
         return _PRIMITIVES[node.kind]
     if node.kind == "union":
-        return _of_union(node, within)
-    return _nested(node, within)
+        return _of_union(node, within, name)
+    return _nested(node, within, name)
 
 
-def _nested(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _nested(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
     parts = map_parts(node)
     if parts is not None:
-        key, value = _sql_type(parts[0], within), _sql_type(parts[1], within)
+        key, value = _sql_type(parts[0], within, name), _sql_type(parts[1], within, name)
         if key is None or value is None or key.base not in _MAP_KEYS:
             return None
         # As in ksqlDB, which reads keys of all types as text.
         return SqlType(Base.MAP, element=value)
     if node.items is not None:
-        element = _sql_type(node.items, within)
+        element = _sql_type(node.items, within, name)
         base = Base.MAP if node.kind == "map" else Base.ARRAY
         return None if element is None else SqlType(base, element=element)
-    fields = _columns(node, within) if node.kind == "record" else ()
+    fields = _columns(node, within, name) if node.kind == "record" else ()
     return SqlType(Base.STRUCT, fields=fields) if fields else None
 
 
-def _of_union(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _of_union(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
     """The type beside null; of more types, a STRUCT with a field for each, as Connect has it."""
     only = optional(node)
     if only is not None:
-        return _sql_type(only, within)
+        return _sql_type(only, within, name)
     branches = [b for b in node.branches if b.kind != "null"]
     if len(branches) == 1:
-        return _sql_type(branches[0], within)
+        return _sql_type(branches[0], within, name)
     fields = []
     for branch in branches:
-        kind = _sql_type(branch, within)
+        kind = _sql_type(branch, within, name)
         if kind is not None:
-            fields.append(Column(branch_name(branch).upper(), kind))
+            fields.append(Column(name(branch_name(branch)), kind))
     return SqlType(Base.STRUCT, fields=tuple(fields)) if fields else None
 
 

@@ -8,9 +8,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.tasks.registered.avro import Avro
+from holdfast.tasks.registered.protobuf import Protobuf
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema
-from holdfast.types.sources import Format
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["LANGUAGES", "Language", "encode_registered"]
 
@@ -25,16 +26,31 @@ class Language(Protocol):
     """Whether there are data that are not a record."""
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, upper: bool = True
     ) -> tuple[Column, ...]:
         """The columns that ksqlDB infers from a schema; of unwrapped ones ROWKEY or ROWVAL.
 
+        Args:
+            upper: names in upper case; else as the schema has them.
+
         Raises:
             SchemaRefused: it is malformed, or holds no column.
+            SchemaMissing: it has nothing of the full name.
         """
 
-    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
-        """The schema that ksqlDB would register for columns; `full_name` empty: ksqlDB's own."""
+    def schema_of(
+        self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
+        nullable: Nullable = Nullable.NONE,
+    ) -> Schema:  # fmt: skip
+        """The schema that ksqlDB would register for columns.
+
+        Args:
+            full_name: of the record or message; empty: ksqlDB's own.
+            nullable: how it tells NULL, in languages that have a choice.
+
+        Raises:
+            SchemaRefused: the language has no place for the columns.
+        """
 
     def encode(
         self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
@@ -47,7 +63,7 @@ class Language(Protocol):
         """
 
 
-LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro()}
+LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro(), Format.PROTOBUF: Protobuf()}
 
 
 def encode_registered(

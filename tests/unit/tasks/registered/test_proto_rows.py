@@ -103,12 +103,8 @@ def _full() -> Any:
     return made
 
 
-def _read(
-    messages: Sequence[Any],
-    columns: Sequence[Column] = _COLUMNS,
-    nullable: Nullable = Nullable.NONE,
-) -> list[dict[str, Any]]:
-    reader = MessageReader(_FILE, _FILE.named(""), columns, nullable)
+def _read(messages: Sequence[Any], columns: Sequence[Column] = _COLUMNS) -> list[dict[str, Any]]:
+    reader = MessageReader(_FILE, _FILE.named(""), columns)
     data = [m if isinstance(m, bytes) else m.SerializeToString() for m in messages]
     arrays = reader.read(pa.array(data, pa.binary()))
     assert [a.type for a in arrays] == [c.type.arrow() for c in columns]
@@ -128,7 +124,7 @@ def test_googles_messages_are_read() -> None:
         "TS": dt.datetime(1969, 12, 31, 23, 59, 55, 123_000, tzinfo=full["TS"].tzinfo),
     }  # fmt: skip
     assert empty == {
-        "CH_0": None, "I": 0, "S": "", "D": 0.0, "L": [], "O": 0, "W": None, "N": None, "M": [],
+        "CH_0": None, "I": 0, "S": "", "D": 0.0, "L": [], "O": None, "W": None, "N": None, "M": [],
         "E": "A", "U": 0, "U6": 0, "R": [], "F": 0.0, "B": False, "BY": b"", "TS": None,
     }  # fmt: skip
 
@@ -140,15 +136,13 @@ def test_googles_library_reads_what_is_written() -> None:
     written = MessageWriter(_FILE, _FILE.named(""), _COLUMNS).write(arrays).to_pylist()
     expected = _full()
     expected.ts.nanos = 123_000_000  # TIMESTAMP is in milliseconds
-    expected.ClearField("o")  # without OPTIONAL, a default value and none are the same
     assert M.FromString(written[0]) == expected
     assert M.FromString(written[1]) == M()
 
 
-def test_an_optional_field_tells_null_only_where_it_is_asked_to() -> None:
-    column = [Column("O", INTEGER)]
-    assert _read([M(), M(o=0)], column) == [{"O": 0}, {"O": 0}]
-    assert _read([M(), M(o=0)], column, Nullable.OPTIONAL) == [{"O": None}, {"O": 0}]
+def test_an_optional_field_tells_null_from_its_default() -> None:
+    columns = [Column("O", INTEGER), Column("I", INTEGER)]
+    assert _read([M(), M(o=0)], columns) == [{"O": None, "I": 0}, {"O": 0, "I": 0}]
 
 
 def test_columns_are_found_in_any_case_and_fields_may_be_missing() -> None:
@@ -258,8 +252,8 @@ def test_rows_come_back_as_they_were(nullable: Nullable) -> None:
     rows = [_ROW, dict.fromkeys(_ROW), {**_ROW, "N": {"X": None, "A": None, "M": None}}]
     arrays = [pa.array([r[c.name] for r in rows], c.type.arrow()) for c in _ALL]
     file = file_of(_ALL, nullable)
-    written = MessageWriter(file, file.named(""), _ALL, nullable).write(arrays)
-    found = MessageReader(file, file.named(""), _ALL, nullable).read(written)
+    written = MessageWriter(file, file.named(""), _ALL).write(arrays)
+    found = MessageReader(file, file.named(""), _ALL).read(written)
     full, empty, inner = zip(*(a.to_pylist() for a in found), strict=True)
     assert full == tuple(a[0].as_py() for a in arrays)
     assert inner[-1] == {"X": 0 if nullable is Nullable.NONE else None, "A": [], "M": []}

@@ -46,7 +46,8 @@ _LATER = {
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("PROTOBUF", "JSON_SR")
+_LATER_FORMATS = ("JSON_SR",)
+_MESSAGES = (Format.PROTOBUF, Format.PROTOBUF_NOSR)  # a single column is never without its message
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
 _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -92,7 +93,7 @@ class Options:
             InvalidStatement: it is set where it has no meaning.
         """
         item = self.wrap_single
-        if value_format is Format.PROTOBUF_NOSR:  # its values are always messages
+        if value_format in _MESSAGES:
             if item is not None and str(item.value).lower() == "false":
                 raise script.invalid(
                     item.at,
@@ -384,7 +385,7 @@ def nullable_of(
     """
     if item is None:
         return inherited
-    if chosen is not Format.PROTOBUF_NOSR:
+    if chosen not in _MESSAGES:
         raise script.invalid(
             item.at, f"{chosen} does not support the following configs: [nullableRepresentation]"
         )
@@ -433,7 +434,7 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
     for column in columns:
         if chosen is Format.JSON and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
-    return _no_message(columns) if chosen is Format.PROTOBUF_NOSR else ""
+    return _no_message(columns) if chosen in _MESSAGES else ""
 
 
 def _no_message(columns: tuple[Column, ...]) -> str:

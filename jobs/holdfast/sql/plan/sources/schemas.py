@@ -11,7 +11,7 @@ from holdfast.sql.plan.sources.options import Options
 from holdfast.tasks.registered.language import LANGUAGES, Language
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schemas, subject_of
-from holdfast.types.sources import Format
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["SchemaPart"]
 
@@ -22,6 +22,7 @@ class SchemaPart:
 
     Attributes:
         unwrapped: a single column stands without a record, if the language has that.
+        nullable: how it tells NULL, if the language has a choice.
     """
 
     script: Script
@@ -32,6 +33,7 @@ class SchemaPart:
     schemas: Schemas | None
     key: bool = True
     unwrapped: bool = True
+    nullable: Nullable = Nullable.NONE
 
     @property
     def _language(self) -> Language | None:
@@ -71,9 +73,12 @@ class SchemaPart:
             found = language.columns_of(
                 data.schema, data.full_name,
                 unwrapped=self.unwrapped and language.unwraps, key=self.key,
+                upper=self._id is None,
             )  # fmt: skip
         except SchemaRefused as error:
             raise self._refused(error) from None
+        except SchemaMissing as error:
+            raise self._missing(data.subject, error.fact) from None
         return found, True
 
     def schema_for(self, columns: Sequence[Column]) -> DataSchema | None:
@@ -89,7 +94,9 @@ class SchemaPart:
             return self._registered()
         unwrapped = self.unwrapped and len(columns) == 1 and language.unwraps
         try:
-            schema = language.schema_of(columns, self._name, unwrapped=unwrapped)
+            schema = language.schema_of(
+                columns, self._name, unwrapped=unwrapped, nullable=self.nullable
+            )
         except SchemaRefused as error:
             raise self._refused(error) from None
         return DataSchema(subject_of(self.topic, key=self.key), schema, full_name=self._name)
@@ -113,13 +120,14 @@ class SchemaPart:
             raise self._refused(error) from None
         return DataSchema(subject, schema, self._id, self._name, fixed=True)
 
-    def _missing(self, subject: str) -> Exception:
+    def _missing(self, subject: str, cause: str = "") -> Exception:
         what = "keys" if self.key else "values"
         return self.script.invalid(
             self.at,
             f"Schema for message {what} on topic '{self.topic}' does not exist in the Schema "
             f"Registry.\nSubject: {subject}",
-            cause="the topic or its schema has another name, or nothing was written there yet",
+            cause=cause
+            or "the topic or its schema has another name, or nothing was written there yet",
             action="list the columns: (name TYPE, ...)",
         )
 

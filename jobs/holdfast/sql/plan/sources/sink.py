@@ -101,13 +101,15 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     inherited = source.delimiter if source.value_format is value_format else ","
     wrap = options.wraps(script, value_format, shape.values, target.properties)
     schemas = target.schemas
-    keys = SchemaPart(script, at, topic, key_format, options, schemas, key=True, unwrapped=True)
-    values = SchemaPart(
-        script, at, topic, value_format, options, schemas, key=False, unwrapped=not wrap
-    )
     key_inherited = source.key_delimiter if source.key_format is key_format else ","
     nullable = source.nullable if source.value_format is value_format else Nullable.NONE
+    nullable = nullable_of(script, options.nullable, value_format, nullable)
     key_nullable = source.key_nullable if source.key_format is key_format else Nullable.NONE
+    key_nullable = nullable_of(script, options.key_nullable, key_format, key_nullable)
+    keys = SchemaPart(
+        script, at, topic, key_format, options, schemas, key=True, nullable=key_nullable
+    )
+    values = replace(keys, form=value_format, key=False, unwrapped=not wrap, nullable=nullable)
     return Sink(
         name=target.name,
         kind=kind,
@@ -125,8 +127,8 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         value_schema=values.schema_for(shape.values),
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
-        nullable=nullable_of(script, options.nullable, value_format, nullable),
-        key_nullable=nullable_of(script, options.key_nullable, key_format, key_nullable),
+        nullable=nullable,
+        key_nullable=key_nullable,
         timestamp=event_time(script, options, (*shape.keys, *shape.values), target.properties),
         always_keyed=target.partitioned,
         history_ms=history_of(script, at, kind, options),

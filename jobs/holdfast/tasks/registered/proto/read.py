@@ -24,7 +24,6 @@ from holdfast.tasks.registered.proto.files import (
 )
 from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -48,6 +47,14 @@ _FITS: Mapping[Base, tuple[str, ...]] = {
     Base.STRING: ("string", "bool", *_WHOLE),
     Base.BYTES: ("bytes",),
 }
+_ARROW: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(_SMALL, pa.int32()),
+    **dict.fromkeys(("int64", "sint64", "sfixed64"), pa.int64()),
+    **dict.fromkeys(("uint32", "fixed32"), pa.uint32()),
+    **dict.fromkeys(("uint64", "fixed64"), pa.uint64()),
+    "float": pa.float32(), "double": pa.float64(), "bool": pa.bool_(),
+    "string": pa.string(), "bytes": pa.binary(),
+}  # fmt: skip
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
 _DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
@@ -60,10 +67,9 @@ class MessageReader:
         file: ProtoFile,
         message: ProtoMessage,
         wanted: Sequence[Column],
-        nullable: Nullable = Nullable.NONE,
     ) -> None:
         """Raises `ProtoError`: a field and its column are of types that do not fit."""
-        layout = Layout(file, nullable)
+        layout = Layout(file)
         made = layout.message()
         self._columns = _columns(layout, made, message, wanted)
         self._handler, self._class = layout.handler(made)
@@ -152,26 +158,79 @@ def _field(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
 
 
 def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType) -> _Convert:
-    if field.map_key:
-        if kind.base is not Base.MAP or kind.element is None:
-            raise _misfit(field, kind)
-        keys = _scalar(ProtoField("key", 1, field.map_key), kind.map_key)
-        items, inner = _single(layout, field, kind.element)
-        layout.add(to, field, inner)
-        return lambda a: _map(a, keys, items, kind.arrow())
+    if field.entries:
+        entries, made = _entries(layout, field, kind)
+        layout.add(to, field, made)
+        return entries
     if field.repeated:
         if kind.base is not Base.ARRAY or kind.element is None:
-            raise _misfit(field, kind)
-        convert, inner = _single(layout, field, kind.element)
+            raise _misfit(layout.file, field, kind)
+        items, inner = _single(layout, field, kind.element)
         layout.add(to, field, inner)
-        return lambda a: _list(a, convert, kind.arrow())
+        return lambda a: _list(a, items, kind.arrow())
     convert, inner = _single(layout, field, kind)
     layout.add(to, field, inner)
-    return convert
+    return _defaulted(layout.file, field, convert) if field.default else convert
 
 
-def _map(array: pa.Array, keys: _Convert, items: _Convert, kind: pa.DataType) -> pa.Array:
-    return pa.MapArray.from_arrays(_offsets(array), keys(array.keys), items(array.items)).cast(kind)
+def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
+    """With proto2's declared default in place of what is absent."""
+    text, kind = field.default, pa.int32() if field.type in file.enums else _ARROW[field.type]
+    named = {name: str(number) for number, name in file.enums.get(field.type, {}).items()}
+    try:
+        default = pa.scalar(named.get(text, text)).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ProtoError(f"{text[:40]!r} is no default of its field {field.name}") from None
+    return lambda a: convert(pc.fill_null(a, default))
+
+
+def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
+    if kind.base is not Base.MAP or kind.element is None:
+        raise _misfit(layout.file, field, kind)
+    made = layout.message()
+    parts = []
+    for part, wanted in zip(layout.file.entry(field), (kind.map_key, kind.element), strict=True):
+        convert, inner = _single(layout, part, wanted)
+        layout.add(made, part, inner)
+        parts.append(convert)
+    (key, value), arrow = layout.file.entry(field), kind.arrow()
+    names = name_of(key), name_of(value)
+    return lambda a: _map(a, names, parts, arrow), made
+
+
+def _map(
+    array: pa.Array, names: Sequence[str], converts: Sequence[_Convert], kind: pa.DataType
+) -> pa.Array:
+    """A map of the entries; of several with one key the last counts, as in all libraries."""
+    entries = array.values
+    places = [entries.type.get_field_index(name) for name in names]
+    keys, items = (
+        convert(_there(entries.field(place)))
+        for convert, place in zip(converts, places, strict=True)
+    )
+    offsets = array.offsets.to_numpy()
+    kept = _last_of_each(keys, np.repeat(np.arange(len(array)), np.diff(offsets)))
+    if kept is not None:
+        keys, items = keys.take(kept), items.take(kept)
+        offsets = np.searchsorted(kept, offsets)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items).cast(kind)
+
+
+def _last_of_each(keys: pa.Array, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """The places of each row's last entry of a key; None: no key is there twice."""
+    coded = pc.dictionary_encode(keys)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    both = rows * max(len(coded.dictionary), 1) + codes
+    _, last = np.unique(both[::-1], return_index=True)
+    return None if len(last) == len(both) else np.sort(len(both) - 1 - last)
+
+
+def _there(array: pa.Array) -> pa.Array:
+    """A message that its entry lacks is an empty one: entries always have a key and a value."""
+    if not array.null_count:
+        return array
+    parts = [array.field(n) for n in range(array.type.num_fields)]
+    return pa.StructArray.from_arrays(parts, fields=list(array.type))
 
 
 def _list(array: pa.Array, convert: _Convert, kind: pa.DataType) -> pa.Array:
@@ -192,24 +251,24 @@ def _single(
     """How one value is converted, and its message within the layout."""
     if field.type in layout.file.enums:
         if kind.base is not Base.STRING:
-            raise _misfit(field, kind)
+            raise _misfit(layout.file, field, kind)
         return _enum(field.type, layout.file.enums[field.type]), None
     message = layout.file.messages.get(field.type)
     if message is None:
-        return _scalar(field, kind), None
+        return _scalar(layout.file, field, kind), None
     made = layout.message()
     if field.type in WRAPPERS:
         layout.add(made, message.fields[0], None)
-        scalar = _scalar(message.fields[0], kind)
+        scalar = _scalar(layout.file, message.fields[0], kind)
         return lambda a: scalar(a.flatten()[0]), made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
-            raise _misfit(field, kind)
+            raise _misfit(layout.file, field, kind)
         for part in message.fields:
             layout.add(made, part, None)
         return _own(kind), made
     if kind.base is not Base.STRUCT:
-        raise _misfit(field, kind)
+        raise _misfit(layout.file, field, kind)
     return _struct(_columns(layout, made, message, kind.fields), kind), made
 
 
@@ -224,9 +283,9 @@ def _struct(parts: Sequence[_FromFields], kind: SqlType) -> _Convert:
     return convert
 
 
-def _scalar(field: ProtoField, kind: SqlType) -> _Convert:
+def _scalar(file: ProtoFile, field: ProtoField, kind: SqlType) -> _Convert:
     if field.type not in _FITS.get(kind.base, ()):
-        raise _misfit(field, kind)
+        raise _misfit(file, field, kind)
     arrow = kind.arrow()
     if kind.base is Base.STRING and field.type == "bool":
         return lambda a: a.cast(arrow)
@@ -315,7 +374,6 @@ def _decimals(array: pa.Array, kind: SqlType) -> pa.Array:
     return pa.array(values, kind.arrow())
 
 
-def _misfit(field: ProtoField, kind: SqlType) -> ProtoError:
-    written = f"map<{field.map_key}, {field.type}>" if field.map_key else field.type
-    label = "repeated " if field.repeated else ""
-    return ProtoError(f"its field {field.name} is {label}{written}, but the column is {kind}")
+def _misfit(file: ProtoFile, field: ProtoField, kind: SqlType) -> ProtoError:
+    written = file.written(field)
+    return ProtoError(f"its field {field.name} is {written}, but the column is {kind}")
