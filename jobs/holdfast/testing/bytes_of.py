@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
-from holdfast.ingest.formats.as_json import AsJson
+from holdfast.ingest.formats.as_json import AsJson, registered_as_json
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
@@ -72,7 +72,7 @@ class TopicCodec:
             return Spec(
                 topic=of.topic,
                 key=self._decoded(key, key=True),
-                value=self._decoded(self._plain.value(record.value), key=False),
+                value=self._decoded(self._value(record.value), key=False),
                 timestamp=record.timestamp,
                 window=window,
                 headers=record.headers,
@@ -82,6 +82,11 @@ class TopicCodec:
                 f"A record of topic {of.topic} is not in its formats: {error} "
                 f"(key {record.key!r}, value {record.value!r})."
             ) from error
+
+    def _value(self, data: bytes | None) -> bytes | None:
+        if data is not None and self._of.value_format.schema_kind and self._schemas is not None:
+            return registered_as_json(data, self._schemas)
+        return self._plain.value(data)
 
     def _of_part(self, *, key: bool) -> tuple[Format, tuple[Column, ...], Nullable]:
         of = self._of

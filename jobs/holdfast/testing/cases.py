@@ -215,9 +215,10 @@ def schemas_of(topic: Any, where: str) -> Iterator[GivenSchema]:
 
 
 def _kind(form: Any) -> SchemaKind:
-    kind = Format(str(form.get("format") if isinstance(form, dict) else form).upper()).schema_kind
+    name = str(form.get("format") if isinstance(form, dict) else form).upper()
+    kind = Format(name).schema_kind or SchemaKind.__members__.get(name)
     if kind is None:
-        raise ValueError(f"the format {form} has no schemas")
+        raise ValueError(f"the format {name} has no schemas")
     return kind
 
 

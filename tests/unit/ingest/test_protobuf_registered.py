@@ -412,7 +412,7 @@ def test_imports_come_from_references() -> None:
     assert columns == (
         Column("EVENT", SqlType(Base.STRUCT, fields=(Column("TIMESTAMP", BIGINT),))),
     )
-    kept = _LANGUAGE.columns_of(schema, "", unwrapped=False, key=False, upper=False)
+    kept = _LANGUAGE.columns_of(schema, "", unwrapped=False, key=False, exact=True)
     assert kept == (Column("event", SqlType(Base.STRUCT, fields=(Column("timestamp", BIGINT),))),)
     found = _decoded(registry, columns, [_HEAD + b"\0\x0a\2\x08\x05"])
     assert found.columns[0].to_pylist() == [{"TIMESTAMP": 5}]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+from holdfast.errors import SchemaRefused
 from holdfast.ingest.formats import Decoder, key_decoder, value_decoder
+from holdfast.ingest.formats.registered import HEADER_BYTES
 from holdfast.tasks.evaluate.values import encode_values
-from holdfast.tasks.registered.language import LANGUAGES
+from holdfast.tasks.registered.language import LANGUAGES, Language
 from holdfast.types.schema import Column
-from holdfast.types.schemas import Schemas
+from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.sources import Format, Sink, Source, WindowKind
 
-__all__ = ["AsJson"]
+__all__ = ["AsJson", "columns_of_any", "registered_as_json"]
 
 _TIME_BYTES = 8
 
@@ -73,6 +75,46 @@ class AsJson:
             wrap=of.wrap_single, nullable=of.nullable, schemas=self._schemas,
         )  # fmt: skip
         return _translation(columns, decoder, wrap=of.wrap_single)
+
+
+def registered_as_json(payload: bytes, schemas: Schemas) -> bytes:
+    """A payload as JSON, with all fields of the schema that its id names.
+
+    Raises:
+        ValueError: it is not what the schema writes, or has no id.
+        SchemaMissing, SchemaRefused: there is no such schema, or it cannot be read.
+        RegistryUnavailable: the registry does not answer.
+    """
+    if len(payload) < HEADER_BYTES or payload[0]:
+        raise ValueError("it has no schema's id")
+    number = int.from_bytes(payload[1:HEADER_BYTES], "big")
+    data = DataSchema("", schemas.by_id(number), number)
+    form = next(f for f in LANGUAGES if f.schema_kind is data.schema.kind)
+    columns, unwrapped = columns_of_any(LANGUAGES[form], data, key=False, exact=True)
+    decoder = value_decoder(form, columns, columns, wrap=not unwrapped, schemas=schemas)
+    return _translation(columns, decoder, wrap=not unwrapped)(payload)
+
+
+def columns_of_any(
+    language: Language, data: DataSchema, *, key: bool, exact: bool
+) -> tuple[tuple[Column, ...], bool]:
+    """The columns of a schema, and whether it is that of a single value without a record.
+
+    Raises:
+        SchemaRefused: it holds no column.
+    """
+
+    def found(*, unwrapped: bool) -> tuple[Column, ...]:
+        return language.columns_of(
+            data.schema, data.full_name, unwrapped=unwrapped, key=key, exact=exact
+        )
+
+    try:
+        return found(unwrapped=False), False
+    except SchemaRefused:
+        if not language.unwraps:
+            raise
+        return found(unwrapped=True), True
 
 
 def _is_binary(form: Format) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.avro_encode import AvroEncoder
-from holdfast.tasks.registered.avro_schema import AvroNode, map_parts, optional, parse_avro
+from holdfast.tasks.registered.avro_schema import NAME, AvroNode, map_parts, optional, parse_avro
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.sources import Nullable
@@ -18,6 +18,8 @@ from holdfast.types.sources import Nullable
 __all__ = ["Avro"]
 
 _FULL_NAME = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+_Names: TypeAlias = Callable[[str], str]
+"""Names of fields -> names of columns."""
 _ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
 _ENCODERS_MAX = 1_000
 _PRIMITIVES = {
@@ -37,7 +39,6 @@ _LOGICAL = {
     "timestamp-millis": SqlType(Base.TIMESTAMP),
 }
 _MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
-_Name: TypeAlias = Callable[[str], str]  # a column's name from a field's
 
 
 class Avro:
@@ -49,11 +50,11 @@ class Avro:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, upper: bool = True
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
-        root, name = parse_avro(schema), str.upper if upper else str
+        root, name_of = parse_avro(schema), _as_written if exact else str.upper
         if unwrapped:
-            found = _sql_type(root, (), name)
+            found = _sql_type(root, (), name_of)
             columns: tuple[Column, ...] = ()
             if found is not None:
                 columns = (Column(_ROWKEY if key else _ROWVAL, found),)
@@ -65,7 +66,7 @@ class Avro:
                 "clause properties.",
             )
         else:
-            columns = _columns(root, (), name)
+            columns = _columns(root, (), name_of)
         if not columns:
             raise SchemaRefused(
                 "Schema does not include any columns with types that ksqlDB supports.",
@@ -78,6 +79,7 @@ class Avro:
         nullable: Nullable = Nullable.NONE,
     ) -> Schema:  # fmt: skip
         name = full_name or _FULL_NAME
+        _check(columns)
         written = _written(columns[0].type, name) if unwrapped else _record(columns, name, name)
         return Schema(SchemaKind.AVRO, json.dumps(written, separators=(",", ":")))
 
@@ -99,17 +101,21 @@ class Avro:
         return encoder.encode(arrays)
 
 
-def _columns(record: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> tuple[Column, ...]:
+def _as_written(name: str) -> str:
+    return name
+
+
+def _columns(record: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> tuple[Column, ...]:
     """A field of a type without a SQL type is left out, the last of one name counts."""
     found: dict[str, SqlType] = {}
     for each in record.fields:
-        kind = _sql_type(each.type, (*within, record), name)
+        kind = _sql_type(each.type, (*within, record), name_of)
         if kind is not None:
-            found[name(each.name)] = kind
-    return tuple(Column(*each) for each in found.items())
+            found[name_of(each.name)] = kind
+    return tuple(Column(name, kind) for name, kind in found.items())
 
 
-def _sql_type(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
+def _sql_type(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     """The SQL type; None: there is none, for instance for a record within itself."""
     if node in within:
         return None
@@ -121,45 +127,70 @@ def _sql_type(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlT
     if node.kind in _PRIMITIVES:
         return _PRIMITIVES[node.kind]
     if node.kind == "union":
-        return _of_union(node, within, name)
-    return _nested(node, within, name)
+        return _of_union(node, within, name_of)
+    return _nested(node, within, name_of)
 
 
-def _nested(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
+def _nested(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     parts = map_parts(node)
     if parts is not None:
-        key, value = _sql_type(parts[0], within, name), _sql_type(parts[1], within, name)
+        key, value = _sql_type(parts[0], within, name_of), _sql_type(parts[1], within, name_of)
         if key is None or value is None or key.base not in _MAP_KEYS:
             return None
         # As in ksqlDB, which reads keys of all types as text.
         return SqlType(Base.MAP, element=value)
     if node.items is not None:
-        element = _sql_type(node.items, within, name)
+        element = _sql_type(node.items, within, name_of)
         base = Base.MAP if node.kind == "map" else Base.ARRAY
         return None if element is None else SqlType(base, element=element)
-    fields = _columns(node, within, name) if node.kind == "record" else ()
+    fields = _columns(node, within, name_of) if node.kind == "record" else ()
     return SqlType(Base.STRUCT, fields=fields) if fields else None
 
 
-def _of_union(node: AvroNode, within: tuple[AvroNode, ...], name: _Name) -> SqlType | None:
+def _of_union(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     """The type beside null; of more types, a STRUCT with a field for each, as Connect has it."""
     only = optional(node)
     if only is not None:
-        return _sql_type(only, within, name)
+        return _sql_type(only, within, name_of)
     branches = [b for b in node.branches if b.kind != "null"]
     if len(branches) == 1:
-        return _sql_type(branches[0], within, name)
+        return _sql_type(branches[0], within, name_of)
     fields = []
     for branch in branches:
-        kind = _sql_type(branch, within, name)
+        kind = _sql_type(branch, within, name_of)
         if kind is not None:
-            fields.append(Column(name(branch_name(branch)), kind))
+            fields.append(Column(name_of(branch_name(branch)), kind))
     return SqlType(Base.STRUCT, fields=tuple(fields)) if fields else None
 
 
 def branch_name(branch: AvroNode) -> str:
     """The field that Connect makes of a branch of a union."""
     return branch.name.rpartition(".")[2] or branch.kind
+
+
+def _check(columns: Sequence[Column]) -> None:
+    """Raises `SchemaRefused`: Avro has no such name, or ksqlDB no such map."""
+    for column in columns:
+        name = column.name.replace(".", "_")
+        if not NAME.fullmatch(name):
+            what = "initial character" if not NAME.fullmatch(name[:1]) else "character in"
+            raise SchemaRefused(
+                f"Schema is not compatible with Avro: Illegal {what}: {name}",
+                action="name the column by letters, digits and _, a digit not first",
+            )
+        _check_type(column.type)
+
+
+def _check_type(kind: SqlType) -> None:
+    if kind.base is Base.MAP and kind.map_key.base is not Base.STRING:
+        raise SchemaRefused(
+            "Avro only supports MAPs with STRING keys",
+            cause=f"ksqlDB writes no {kind}",
+            action="use a map with STRING keys",
+        )
+    if kind.element is not None:
+        _check_type(kind.element)
+    _check(kind.fields)
 
 
 def _record(columns: Sequence[Column], full_name: str, path: str) -> dict[str, Any]:

@@ -26,12 +26,12 @@ class Language(Protocol):
     """Whether there are data that are not a record."""
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, upper: bool = True
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
         """The columns that ksqlDB infers from a schema; of unwrapped ones ROWKEY or ROWVAL.
 
         Args:
-            upper: names in upper case; else as the schema has them.
+            exact: names stay as they are written, as with a schema's id; else in upper case.
 
         Raises:
             SchemaRefused: it is malformed, or holds no column.

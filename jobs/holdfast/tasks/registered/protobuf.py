@@ -28,11 +28,11 @@ class Protobuf:
     unwraps = False
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, upper: bool = True
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
         try:
             file = parse_proto(schema.text, schema.references)
-            found = columns_of(file, _message(file, full_name), upper=upper)
+            found = columns_of(file, _message(file, full_name), exact=exact)
         except ProtoError as error:
             raise _refused(f"The schema cannot be read: {error}.", schema) from None
         if not found:

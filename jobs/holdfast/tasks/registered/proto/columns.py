@@ -67,25 +67,25 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIX = "ConnectDefault"  # as the messages that ksqlDB makes are called
 
 
-def columns_of(file: ProtoFile, message: ProtoMessage, *, upper: bool = True) -> tuple[Column, ...]:
+def columns_of(file: ProtoFile, message: ProtoMessage, *, exact: bool = False) -> tuple[Column, ...]:
     """A message's fields as columns; a oneof is a STRUCT of its members.
 
     What SQL has no type for is left out, for instance a message within itself; of one name the
     last field counts.
 
     Args:
-        upper: names in upper case; else as they are.
+        exact: names stay as they are written; else they are in upper case.
 
     Raises:
         ProtoError: messages are nested too deep, or have too many fields altogether.
     """
-    return _Inference(file, upper=upper).columns(message, ())
+    return _Inference(file, exact=exact).columns(message, ())
 
 
 class _Inference:
-    def __init__(self, file: ProtoFile, *, upper: bool) -> None:
+    def __init__(self, file: ProtoFile, *, exact: bool) -> None:
         self._file = file
-        self._upper = upper
+        self._exact = exact
         self._fields = 0
 
     def columns(self, message: ProtoMessage, outer: tuple[str, ...]) -> tuple[Column, ...]:
@@ -106,7 +106,7 @@ class _Inference:
         return tuple(Column(name, kind) for name, kind in (structs | plain).items())
 
     def _name(self, name: str) -> str:
-        return name.upper() if self._upper else name
+        return name if self._exact else name.upper()
 
     def _type(self, field: ProtoField, outer: tuple[str, ...]) -> SqlType | None:
         self._fields += 1
