@@ -45,6 +45,7 @@ class Avro:
     """See `Language`."""
 
     unwraps = True
+    inherits_name = False
 
     def __init__(self) -> None:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}

@@ -24,6 +24,8 @@ class Language(Protocol):
 
     unwraps: bool
     """Whether there are data that are not a record."""
+    inherits_name: bool
+    """Whether a query's sink has the full name of its source, if it has no other."""
 
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False

@@ -26,6 +26,7 @@ class Protobuf:
     """See `Language`."""
 
     unwraps = False
+    inherits_name = True
 
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False

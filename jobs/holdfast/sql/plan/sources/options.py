@@ -375,16 +375,14 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
     return named or text
 
 
-def nullable_of(
-    script: Script, item: Property | None, chosen: Format, inherited: Nullable
-) -> Nullable:
+def nullable_of(script: Script, item: Property | None, chosen: Format) -> Nullable:
     """How a Protobuf key or value tells NULL: OPTIONAL, WRAPPER, or not at all.
 
     Raises:
         InvalidStatement: it is another word, or the format is not Protobuf.
     """
     if item is None:
-        return inherited
+        return Nullable.NONE  # never the source's, as in ksqlDB
     if chosen not in _MESSAGES:
         raise script.invalid(
             item.at, f"{chosen} does not support the following configs: [nullableRepresentation]"

@@ -23,7 +23,7 @@ from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Format, HeaderColumn, Nullable, Source, WindowKind
+from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
 
 __all__ = ["plan_source"]
 
@@ -50,7 +50,7 @@ def plan_source(
     value_format = options.value_format or _default(properties, VALUE_FORMAT, Format.JSON)
     keys_of = SchemaPart(
         script, name.at, topic, key_format, options, schemas,
-        nullable=nullable_of(script, options.key_nullable, key_format, Nullable.NONE),
+        nullable=nullable_of(script, options.key_nullable, key_format),
     )  # fmt: skip
     values_of = _values_of(keys_of, value_format)
     keys, of_keys = keys_of.inferred(keys)
@@ -78,8 +78,8 @@ def plan_source(
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=wrap,
-        key_schema=keys_of.schema_for(keys),
-        value_schema=replace(values_of, unwrapped=not wrap).schema_for(values),
+        key_schema=keys_of.schema_for(keys, of_sink=False),
+        value_schema=replace(values_of, unwrapped=not wrap).schema_for(values, of_sink=False),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
         nullable=values_of.nullable,
@@ -97,7 +97,7 @@ def _values_of(keys: SchemaPart, form: Format) -> SchemaPart:
         form=form,
         key=False,
         unwrapped=not _may_wrap(options),
-        nullable=nullable_of(keys.script, options.nullable, form, Nullable.NONE),
+        nullable=nullable_of(keys.script, options.nullable, form),
     )
 
 

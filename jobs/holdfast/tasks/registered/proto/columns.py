@@ -67,7 +67,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIX = "ConnectDefault"  # as the messages that ksqlDB makes are called
 
 
-def columns_of(file: ProtoFile, message: ProtoMessage, *, exact: bool = False) -> tuple[Column, ...]:
+def columns_of(
+    file: ProtoFile, message: ProtoMessage, *, exact: bool = False
+) -> tuple[Column, ...]:
     """A message's fields as columns; a oneof is a STRUCT of its members.
 
     What SQL has no type for is left out, for instance a message within itself; of one name the
