@@ -280,3 +280,108 @@ def test_slices_are_written_as_themselves() -> None:
     writer = MessageWriter(file, file.named(""), columns)
     whole = writer.write(arrays).to_pylist()
     assert writer.write([a.slice(1) for a in arrays]).to_pylist() == whole[1:]
+
+
+_LOGICAL = """
+syntax = "proto3";
+import "google/type/date.proto"; import "google/type/timeofday.proto";
+import "google/protobuf/timestamp.proto"; import "confluent/type/decimal.proto";
+message L { google.type.Date d = 1; google.type.TimeOfDay h = 2; google.protobuf.Timestamp t = 3;
+  confluent.type.Decimal c = 4 [(confluent.field_meta).params = {key: "precision", value: "6"},
+    (confluent.field_meta).params = {key: "scale", value: "2"}]; }
+"""
+
+
+def _inner(field: int, *parts: int | bytes) -> bytes:
+    """A message of whole numbers and bytes, numbered from 1, as a field of another."""
+    data = b""
+    for number, part in enumerate(parts, 1):
+        if isinstance(part, bytes):
+            data += bytes([number << 3 | 2]) + _varint(len(part)) + part
+        else:
+            data += bytes([number << 3]) + _varint(part)
+    return bytes([field << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    rest, made = number % (1 << 64), bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
+
+
+def _logical(*messages: bytes) -> list[dict[str, Any]]:
+    file = parse_proto(_LOGICAL)
+    columns = columns_of(file, file.named(""))
+    reader = MessageReader(file, file.named(""), columns)
+    assert not reader.why_bad(messages)
+    arrays = reader.read(pa.array(messages, pa.binary()))
+    rows = zip(*(a.to_pylist() for a in arrays), strict=True)
+    return [dict(zip((c.name for c in columns), row, strict=True)) for row in rows]
+
+
+def test_times_and_decimals_at_their_limits() -> None:
+    year_only = _inner(1, 2026)
+    leap = _inner(1, 2024, 2, 29)
+    late = _inner(2, 23, 59, 59, 999_999_999)
+    early = _inner(3, -1, 1_000_000)
+    cents = _inner(4, (-1_234_567).to_bytes(3, "big", signed=True), 9, 4)
+    found = _logical(year_only + late, leap + early, cents, b"")
+    assert [row["D"] for row in found] == [dt.date(2026, 1, 1), dt.date(2024, 2, 29), None, None]
+    assert found[0]["H"] == 86_399_999
+    assert found[1]["T"].timestamp() == -0.999
+    assert [row["C"] for row in found] == [None, None, Decimal("-123.46"), None]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        _inner(1, 2026, 2, 29), _inner(1, 2026, 13, 1), _inner(1, 0, 5, 5), _inner(1, 2026, -1, 1),
+        _inner(1, 2026, 4, -3), _inner(1, (1 << 31) - 1, 1, 1),
+        _inner(2, 24), _inner(2, 1, 60), _inner(2, 1, 1, 60), _inner(2, 1, 1, 1, -1),
+        _inner(3, 1 << 62), _inner(3, -(1 << 63)), _inner(3, 1, 1_000_000_000),
+        _inner(4, b"\x7f" * 17, 0, 2), _inner(4, b"\x01", 0, -(1 << 31)),
+        _inner(4, b"\x01" * 1_000_000, 0, 0), _inner(4, b"\x0f\x42\x40", 0, 0),
+    ],
+)  # fmt: skip
+def test_what_is_no_date_time_or_decimal_of_the_column_is_refused(message: bytes) -> None:
+    with pytest.raises(ProtoError):
+        _logical(message)
+
+
+def test_a_tiny_decimal_is_nothing() -> None:
+    assert _logical(_inner(4, b"\x01", 0, 90))[0]["C"] == 0
+
+
+def test_of_a_maps_entries_with_one_key_the_last_counts() -> None:
+    """Google's library writes none twice; concatenated messages have them."""
+    columns = [Column("M", SqlType(Base.MAP, element=INTEGER))]
+    one, two = M(m={"a": 1, "b": 2}), M(m={"b": 3, "c": 4})
+    both = one.SerializeToString() + two.SerializeToString()
+    assert dict(M.FromString(both).m) == {"a": 1, "b": 3, "c": 4}
+    found = _read([M(m={"b": 9}), both, M(), both], columns)
+    pairs = [sorted(row["M"]) for row in found]
+    merged = [("a", 1), ("b", 3), ("c", 4)]
+    assert pairs == [[("b", 9)], merged, [], merged]
+
+
+def test_defaults_that_proto2_declares_stand_where_nothing_is() -> None:
+    file = parse_proto(
+        'message P { optional int32 i = 1 [default = -0x10]; optional string s = 2 [default = "a"'
+        ' "\\"b"]; optional E e = 3 [deprecated = true, default = Y]; optional bool b = 4 '
+        "[default = true]; required double d = 5 [default = 1.5e3]; optional int64 n = 6; "
+        "enum E { X = 0; Y = 010; } }"
+    )
+    columns = columns_of(file, file.named(""))
+    reader = MessageReader(file, file.named(""), columns)
+    arrays = reader.read(pa.array([b"", b"\x08\x00\x12\x00\x18\x00\x20\x00"], pa.binary()))
+    first = {c.name: a[0].as_py() for c, a in zip(columns, arrays, strict=True)}
+    assert first == {"I": -16, "S": 'a"b', "E": "Y", "B": True, "D": 1500.0, "N": 0}
+    assert [a[1].as_py() for a in arrays][:4] == [0, "", "X", False]
+    (written,) = (
+        MessageWriter(file, file.named(""), columns)
+        .write([pa.nulls(1, c.type.arrow()) for c in columns])
+        .to_pylist()
+    )
+    assert written == b""

@@ -23,7 +23,7 @@ from holdfast.tasks.registered.proto.files import (
 )
 from holdfast.tasks.registered.proto.known import KNOWN
 
-__all__ = ["known_files", "parse_proto"]
+__all__ = ["known_files", "known_message", "parse_proto", "whole_number"]
 
 _TEXT_MAX = 4_000_000  # characters
 _DEPTH_MAX = 64
@@ -67,6 +67,12 @@ def parse_proto(text: str, references: Iterable[tuple[str, str]] = ()) -> ProtoF
 def known_files() -> tuple[ProtoFile, ...]:
     """The files that need no reference."""
     return tuple(_resolved(_Parser(text).file(), ()) for text in KNOWN.values())
+
+
+@cache
+def known_message(full_name: str) -> ProtoMessage:
+    """A message of `known_files`, whatever a schema's references say of it."""
+    return next(f.messages[full_name] for f in known_files() if full_name in f.messages)
 
 
 class _Parser:
@@ -246,7 +252,7 @@ class _Parser:
 
     def _number(self, least: int = 1) -> int:
         word = self._next()
-        number = _whole(f"-{self._next()}" if word == "-" else word)
+        number = whole_number(f"-{self._next()}" if word == "-" else word)
         if number is None:
             raise self._wrong(word, ", not a number")
         if not least <= number <= max(_NUMBER_MAX, (1 << 31) - 1 if least < 1 else 0):
@@ -269,7 +275,7 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-def _whole(word: str) -> int | None:
+def whole_number(word: str) -> int | None:
     """A whole number as .proto text has it: decimal, 0x… or 0…, octal."""
     body = word.lstrip("+-")
     octal = len(body) > 1 and body.isdigit() and body[0] == "0"

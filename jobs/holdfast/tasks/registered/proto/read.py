@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +22,8 @@ from holdfast.tasks.registered.proto.files import (
     ProtoMessage,
 )
 from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
+from holdfast.tasks.registered.proto.logical import logical
+from holdfast.tasks.registered.proto.parse import known_message, whole_number
 from holdfast.types.schema import Base, Column, SqlType
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ __all__ = ["MessageReader"]
 _Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
 _FromFields: TypeAlias = "Callable[[Mapping[str, pa.Array], int], pa.Array]"
 """A column from the arrays of a message's fields, by their names, and the number of rows."""
-
-_Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
 _SMALL = ("int32", "sint32", "sfixed32")
 _WHOLE = (*_SMALL, "int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64")
@@ -56,7 +55,6 @@ _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(), "bytes": pa.binary(),
 }  # fmt: skip
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
-_DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
 
 class MessageReader:
@@ -100,7 +98,7 @@ class MessageReader:
             batch = self._handler.array_to_record_batch(messages)
             fields = dict(zip(batch.schema.names, batch.columns, strict=True))
             return tuple(make(fields, len(messages)) for make in self._columns)
-        except (ValueError, decimal.InvalidOperation, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise ProtoError(f"a value does not fit its column ({error})") from None
 
 
@@ -170,18 +168,26 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
         return lambda a: _list(a, items, kind.arrow())
     convert, inner = _single(layout, field, kind)
     layout.add(to, field, inner)
-    return _defaulted(layout.file, field, convert) if field.default else convert
+    if inner is None and field.default:
+        return _defaulted(layout.file, field, convert)
+    return convert
 
 
 def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
     """With proto2's declared default in place of what is absent."""
-    text, kind = field.default, pa.int32() if field.type in file.enums else _ARROW[field.type]
-    named = {name: str(number) for number, name in file.enums.get(field.type, {}).items()}
+    default: object = field.default
+    kind = pa.int32() if field.type in file.enums else _ARROW[field.type]
+    if field.type in file.enums:
+        default = {n: number for number, n in file.enums[field.type].items()}.get(field.default)
+    elif field.type in _WHOLE:
+        default = whole_number(field.default)
     try:
-        default = pa.scalar(named.get(text, text)).cast(kind)
+        filler = pa.scalar(default).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ProtoError(f"{text[:40]!r} is no default of its field {field.name}") from None
-    return lambda a: convert(pc.fill_null(a, default))
+        filler = None
+    if filler is None or not filler.is_valid:
+        raise ProtoError(f"{field.default[:40]!r} is no default of its field {field.name}")
+    return lambda a: convert(pc.fill_null(a, filler))
 
 
 def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
@@ -258,15 +264,16 @@ def _single(
         return _scalar(layout.file, field, kind), None
     made = layout.message()
     if field.type in WRAPPERS:
-        layout.add(made, message.fields[0], None)
-        scalar = _scalar(layout.file, message.fields[0], kind)
+        (value,) = known_message(field.type).fields
+        layout.add(made, value, None)
+        scalar = _scalar(layout.file, value, kind)
         return lambda a: scalar(a.flatten()[0]), made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
             raise _misfit(layout.file, field, kind)
-        for part in message.fields:
+        for part in known_message(field.type).fields:
             layout.add(made, part, None)
-        return _own(kind), made
+        return logical(kind), made
     if kind.base is not Base.STRUCT:
         raise _misfit(layout.file, field, kind)
     return _struct(_columns(layout, made, message, kind.fields), kind), made
@@ -310,68 +317,6 @@ def _enum(full_name: str, names: Mapping[int, str]) -> _Convert:
         return pc.coalesce(found, unknown)
 
     return convert
-
-
-def _own(kind: SqlType) -> _Convert:
-    if kind.base is Base.DECIMAL:
-        return lambda a: _decimals(a, kind)
-    parts: Callable[..., _Numbers] = _FROM_PARTS[kind.base]
-    arrow = kind.arrow()
-
-    def convert(array: pa.Array) -> pa.Array:
-        null = array.is_null().to_numpy(zero_copy_only=False)
-        numbers = [
-            pc.fill_null(part, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-            for part in array.flatten()
-        ]
-        return _of_numbers(parts(*numbers), null, arrow)
-
-    return convert
-
-
-def _of_numbers(values: _Numbers, null: npt.NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
-    whole = pa.int32() if arrow.bit_width == 32 else pa.int64()
-    return pa.array(values, pa.int64(), mask=null).cast(whole).cast(arrow)
-
-
-def _timestamps(seconds: _Numbers, nanos: _Numbers) -> _Numbers:
-    """Microseconds, whole milliseconds as in ksqlDB."""
-    micros: _Numbers = (seconds * 1_000 + nanos // 1_000_000) * 1_000
-    return micros
-
-
-def _dates(year: _Numbers, month: _Numbers, day: _Numbers) -> _Numbers:
-    """Days since the epoch; absent parts are the first month and day."""
-    months = (year - 1970) * 12 + np.maximum(month, 1) - 1
-    first = months.astype("M8[M]").astype("M8[D]").astype(np.int64)
-    days: _Numbers = first + np.maximum(day, 1) - 1
-    return days
-
-
-def _times(hours: _Numbers, minutes: _Numbers, seconds: _Numbers, nanos: _Numbers) -> _Numbers:
-    """Milliseconds of the day."""
-    millis: _Numbers = ((hours * 60 + minutes) * 60 + seconds) * 1_000 + nanos // 1_000_000
-    return millis
-
-
-_FROM_PARTS: Mapping[Base, Callable[..., _Numbers]] = {
-    Base.TIMESTAMP: _timestamps,
-    Base.DATE: _dates,
-    Base.TIME: _times,
-}
-
-
-def _decimals(array: pa.Array, kind: SqlType) -> pa.Array:
-    digits, _, scales = array.flatten()
-    values: list[decimal.Decimal | None] = []
-    for data, scale in zip(digits.to_pylist(), scales.to_pylist(), strict=True):
-        if data is None:
-            values.append(None)
-            continue
-        unscaled = decimal.Decimal(int.from_bytes(data, "big", signed=True))
-        exact = unscaled.scaleb(-scale, _DIGITS)
-        values.append(exact.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_DIGITS))
-    return pa.array(values, kind.arrow())
 
 
 def _misfit(file: ProtoFile, field: ProtoField, kind: SqlType) -> ProtoError:

@@ -33,6 +33,7 @@ from holdfast.tasks.registered.proto.layout import (
     name_of,
     the_field,
 )
+from holdfast.tasks.registered.proto.parse import known_message
 from holdfast.types.schema import Base, Column, SqlType
 
 if TYPE_CHECKING:
@@ -227,14 +228,15 @@ def _single(
         return lambda a: a, None
     made = layout.message()
     if field.type in WRAPPERS:
-        if message.fields[0].type not in _SCALARS.get(kind.base, ()):
+        (value,) = known_message(field.type).fields
+        if value.type not in _SCALARS.get(kind.base, ()):
             raise _misfit(layout.file, field, kind)
-        layout.add(made, message.fields[0], None)
+        layout.add(made, value, None)
         return _wrapped, made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
             raise _misfit(layout.file, field, kind)
-        for part in message.fields:
+        for part in known_message(field.type).fields:
             layout.add(made, part, None)
         return _own(kind), made
     if kind.base is not Base.STRUCT:
