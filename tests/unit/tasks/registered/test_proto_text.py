@@ -218,12 +218,12 @@ def _columns_of(body: str, *, exact: bool = False) -> list[str]:
          ["S STRUCT<PATHS ARRAY<STRING>>", "I INTEGER"]),
         ("int32 a = 1; string A = 2;", ["A STRING"]),
         ("confluent.type.Decimal d = 1;", ["D DECIMAL(38, 0)"]),
-        ('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "scale", '
-         'value: "2"}]}];', ["D DECIMAL(38, 2)"]),
-        ('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "precision", '
-         'value: "64"}]}]; int32 i = 2;', ["I INTEGER"]),
-        ('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "precision", '
-         'value: "²"}, {key: "scale", value: "99999999999999999999"}]}];', ["D DECIMAL(38, 0)"]),
+        (('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "scale", '
+         'value: "2"}]}];'), ["D DECIMAL(38, 2)"]),
+        (('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "precision", '
+         'value: "64"}]}]; int32 i = 2;'), ["I INTEGER"]),
+        (('confluent.type.Decimal d = 1 [(confluent.field_meta) = {params: [{key: "precision", '
+         'value: "²"}, {key: "scale", value: "99999999999999999999"}]}];'), ["D DECIMAL(38, 0)"]),
         ("int32 i = 0x1; int32 j = 010;", ["I INTEGER", "J INTEGER"]),
         ("message message = 1; message message { int32 enum = 1; } int32 map = 2; bool oneof = 3;",
          ["MESSAGE STRUCT<ENUM INTEGER>", "MAP INTEGER", "ONEOF BOOLEAN"]),
@@ -241,9 +241,7 @@ def test_names_stay_as_they_are_where_they_are_to() -> None:
 
 
 def test_messages_that_double_at_each_level_are_refused() -> None:
-    levels = "".join(
-        f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }} " for n in range(30)
-    )
+    levels = "".join(f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }} " for n in range(30))
     file = parse_proto(f"{levels} message M30 {{ int32 i = 1; }}")
     with pytest.raises(ProtoError, match="more than"):
         columns_of(file, file.named("M0"))
@@ -251,7 +249,7 @@ def test_messages_that_double_at_each_level_are_refused() -> None:
 
 def test_a_types_name_is_that_of_its_own_file() -> None:
     """A reference's names are not looked up again within the file that imports it."""
-    other = 'package a; message N { int32 x = 1; } message H { N n = 1; }'
+    other = "package a; message N { int32 x = 1; } message H { N n = 1; }"
     text = 'package a.b; import "o.proto"; message N { string s = 1; } message T { a.H h = 1; }'
     with pytest.raises(ProtoError, match=r"type a\.H is declared neither"):
         parse_proto(text)
