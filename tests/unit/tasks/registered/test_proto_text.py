@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
+from google.protobuf import descriptor_pb2
 
 from holdfast.tasks.registered.proto.columns import columns_of, file_of, proto_text
 from holdfast.tasks.registered.proto.files import ProtoError
@@ -269,9 +272,50 @@ def test_a_types_name_is_that_of_its_own_file() -> None:
         ("message A { int32 i = 1 [default = ", "ends in the middle"),
         ("message A { int32 i = " + "9" * 10_000 + "; }", "number"),
         ("message A {" * 5_000, "nested more than"),
-        ("syntax", "ends in the middle"),
+        ("syntax =", "ends in the middle"),
     ],
 )
 def test_texts_that_are_odd_are_errors(text: str, told: str) -> None:
     with pytest.raises(ProtoError, match=told):
         parse_proto(text)
+
+
+def test_a_descriptor_in_base64_is_a_schema_too() -> None:
+    """Python's clients register it, and some registries give it back as it is."""
+    file = descriptor_pb2.FileDescriptorProto(name="a.proto", package="p.q", syntax="proto3")
+    kind = descriptor_pb2.FieldDescriptorProto
+    made, inner = file.message_type.add(name="A"), file.message_type.add(name="B")
+    made.oneof_decl.add(name="one")
+    made.oneof_decl.add(name="_o")
+    entry = made.nested_type.add(name="MEntry")
+    entry.options.map_entry = True
+    for to, name, number in ((entry, "key", 1), (entry, "value", 2), (inner, "s", 1)):
+        to.field.add(name=name, number=number, type=kind.TYPE_STRING, label=1)
+    made.field.add(name="m", number=9, type=11, type_name=".p.q.A.MEntry", label=3)
+    made.field.add(name="x", number=2, type=kind.TYPE_SINT64, label=1, oneof_index=0)
+    made.field.add(name="o", number=3, type=5, label=1, proto3_optional=True, oneof_index=1)
+    made.field.add(name="b", number=4, type=11, type_name=".p.q.B", label=3)
+    made.field.add(name="e", number=5, type=14, type_name=".p.q.E", label=1)
+    price = made.field.add(
+        name="c", number=6, type=11, type_name=".confluent.type.Decimal", label=1
+    )
+    pairs = b"".join(
+        b"\x12" + bytes([len(p)]) + p
+        for p in (b"\x0a\x09precision\x12\x016", b"\x0a\x05scale\x12\x012")
+    )
+    price.options.MergeFromString(b"\x82\x44" + bytes([len(pairs)]) + pairs)
+    file.enum_type.add(name="E").value.add(name="Z", number=0)
+    text = b64encode(file.SerializeToString()).decode()
+    found = parse_proto(text)
+    assert [str(c) for c in columns_of(found, found.named("p.q.A"))] == [
+        "ONE_0 STRUCT<X BIGINT>", "M MAP<STRING, STRING>", "O INTEGER",
+        "B ARRAY<STRUCT<S STRING>>", "E STRING", "C DECIMAL(6, 2)",
+    ]  # fmt: skip
+    assert [f.name for f in found.named("p.q.A").fields if f.optional] == ["o"]
+    assert found.at([1]).name == "p.q.B"
+    importing = parse_proto("message I { p.q.B b = 1; }", [("a.proto", text)])
+    assert [str(c) for c in columns_of(importing, importing.named(""))] == ["B STRUCT<S STRING>"]
+    with pytest.raises(ProtoError, match=r"neither \.proto text nor a descriptor"):
+        parse_proto(text[8:24])
+    with pytest.raises(ProtoError, match="neither"):
+        parse_proto("abcde")

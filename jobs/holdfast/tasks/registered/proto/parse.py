@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import takewhile
 
+from holdfast.tasks.registered.proto.described import described_file, is_described
 from holdfast.tasks.registered.proto.files import (
     SCALARS,
     ProtoError,
@@ -49,6 +50,7 @@ def parse_proto(text: str, references: Iterable[tuple[str, str]] = ()) -> ProtoF
     """The declarations of a schema and of what it imports.
 
     Args:
+        text: of the .proto file, or its descriptor in base64.
         references: name and text of the files that it imports, each after those it needs.
 
     Raises:
@@ -57,10 +59,16 @@ def parse_proto(text: str, references: Iterable[tuple[str, str]] = ()) -> ProtoF
     imported = [*known_files()]
     for name, source in references:
         try:
-            imported.append(_resolved(_Parser(source).file(), imported))
+            imported.append(_resolved(_declared(source), imported))
         except ProtoError as error:
             raise ProtoError(f"its reference {name}: {error}") from error
-    return _resolved(_Parser(text).file(), imported)
+    return _resolved(_declared(text), imported)
+
+
+def _declared(text: str) -> ProtoFile:
+    if len(text) > _TEXT_MAX:
+        raise ProtoError(f"{len(text)} characters; the limit is {_TEXT_MAX}")
+    return described_file(text) if is_described(text) else _Parser(text).file()
 
 
 @cache
@@ -79,8 +87,6 @@ class _Parser:
     """One pass over the tokens of one file."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > _TEXT_MAX:
-            raise ProtoError(f"{len(text)} characters; the limit is {_TEXT_MAX}")
         self._tokens = _tokens(text)
         self._at = 0
         self._package = ""
