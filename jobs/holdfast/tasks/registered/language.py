@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.tasks.registered.avro import Avro
+from holdfast.tasks.registered.json_schema.language import JsonSchema
 from holdfast.tasks.registered.protobuf import Protobuf
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema
@@ -65,7 +66,11 @@ class Language(Protocol):
         """
 
 
-LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro(), Format.PROTOBUF: Protobuf()}
+LANGUAGES: Mapping[Format, Language] = {
+    Format.AVRO: Avro(),
+    Format.JSON_SR: JsonSchema(),
+    Format.PROTOBUF: Protobuf(),
+}
 
 
 def encode_registered(

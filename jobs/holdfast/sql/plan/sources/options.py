@@ -46,7 +46,6 @@ _LATER = {
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("JSON_SR",)
 _MESSAGES = (Format.PROTOBUF, Format.PROTOBUF_NOSR)  # a single column is never without its message
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
@@ -175,12 +174,6 @@ class _Reader:
             return None
         item = self._found[key]
         name = text.strip().upper()
-        if name in _LATER_FORMATS:
-            raise self._script.unsupported(
-                item.at,
-                f"the format {name} is not supported yet",
-                action="use AVRO or JSON",
-            )
         if name not in Format.__members__:
             hint = did_you_mean(name, Format.__members__)
             raise self._script.invalid(
@@ -430,7 +423,7 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
             where = "" if kafka else f", column: `{column.name}`"
             return f"The '{chosen}' format does not support type '{base}'{where}"
     for column in columns:
-        if chosen is Format.JSON and (found := _odd_map(column.type)):
+        if chosen in (Format.JSON, Format.JSON_SR) and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
     return _no_message(columns) if chosen in _MESSAGES else ""
 
