@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 NAMESPACE = "holdfast"
 CONTEXT = f"kind-{os.environ.get('CLUSTER', 'holdfast')}"
 IMAGE = f"holdfast:{os.environ.get('TAG', 'dev')}"
+HELM = os.environ.get("HELM", "helm")
 BOOTSTRAP = "kafka.holdfast-platform.svc:9092"
 POLL_S = 0.3
 
@@ -36,7 +37,7 @@ def objects(kind: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["helm", "--kube-context", CONTEXT, "-n", NAMESPACE, *arguments]
+    command = [HELM, "--kube-context", CONTEXT, "-n", NAMESPACE, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
