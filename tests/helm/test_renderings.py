@@ -44,7 +44,7 @@ def test_every_values_file_of_the_charts_is_tried() -> None:
 
 
 def _actions(text: str) -> str:
-    """What is computed in a template: texts and comments are left out."""
+    """The actions of a template, without their texts and comments."""
     computed = "\n".join(re.findall(r"\{\{-?(?!\s*/\*).*?\}\}", text, re.DOTALL))
     return re.sub(r'"(\\.|[^"\\])*"', '""', computed)
 

@@ -1,4 +1,4 @@
-"""What the platform's init Job is told to create, and that its Roles let it do just that."""
+"""The platform's init Job: the objects that it creates, and Roles that let it do just that."""
 
 from __future__ import annotations
 
