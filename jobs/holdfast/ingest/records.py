@@ -15,7 +15,7 @@ from holdfast.ingest.record_metadata import Windows, header_columns, split_windo
 from holdfast.tasks.evaluate.event_time import EventTime, Times
 from holdfast.tasks.pack.packing import added
 from holdfast.transport.reader import Chunk
-from holdfast.transport.registry import open_registry
+from holdfast.transport.registry import registry_of
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column
 from holdfast.types.schemas import Schemas
@@ -58,8 +58,8 @@ class RecordDecoder:
             schemas: the registry; None: the one of the options, if there is one.
         """
         source = options.source
-        if schemas is None and options.registry:
-            schemas = open_registry(options.registry)
+        if schemas is None:
+            schemas = registry_of(options.registry)
         self._source = source
         self._times = EventTime(source.name, source.columns, source.timestamp)
         wanted = [_declared(source, name) for name in options.columns]

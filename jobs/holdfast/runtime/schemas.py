@@ -1,37 +1,43 @@
-"""Registers the schemas of sinks, before anything is written."""
+"""Registers the schemas of what a job writes, before anything is written."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.topology import Sink, Topology
+from holdfast.types.topology import Sink, Source, Topology
 
 __all__ = ["needs_registry", "with_registered"]
 
+_Written = TypeVar("_Written", Sink, Source)
+
 
 def needs_registry(topology: Topology) -> bool:
-    """Whether a sink has a schema to register."""
-    sinks = [query.sink for query in topology.queries]
-    return any(each is not None for s in sinks for each in (s.key_schema, s.value_schema))
+    """Whether a sink, or a topic of INSERT INTO … VALUES, has a schema to register."""
+    written = [*(q.sink for q in topology.queries), *(i.source for i in topology.insertions)]
+    return any(each is not None for s in written for each in (s.key_schema, s.value_schema))
 
 
 def with_registered(topology: Topology, schemas: Schemas) -> Topology:
-    """The Topology with the ids of its sinks' schemas; registers those that are new.
+    """The Topology with the ids of the schemas it writes with; registers those that are new.
 
     Raises:
         SchemaRefused: a schema is not compatible with what its subject has.
         RegistryUnavailable: the registry does not answer.
     """
     queries = tuple(replace(q, sink=_registered(q.sink, schemas)) for q in topology.queries)
-    return replace(topology, queries=queries)
+    insertions = tuple(
+        replace(i, source=_registered(i.source, schemas)) for i in topology.insertions
+    )
+    return replace(topology, queries=queries, insertions=insertions)
 
 
-def _registered(sink: Sink, schemas: Schemas) -> Sink:
+def _registered(written: _Written, schemas: Schemas) -> _Written:
     return replace(
-        sink,
-        key_schema=_with_id(sink.key_schema, schemas),
-        value_schema=_with_id(sink.value_schema, schemas),
+        written,
+        key_schema=_with_id(written.key_schema, schemas),
+        value_schema=_with_id(written.value_schema, schemas),
     )
 
 

@@ -19,6 +19,7 @@ from holdfast.serve.metrics import metrics_app
 from holdfast.serve.node import Node, opened
 from holdfast.serve.query.engine import QueryEngine
 from holdfast.serve.query.streams import Streams
+from holdfast.transport.registry import registry_of
 
 __all__ = ["answering"]
 
@@ -43,7 +44,7 @@ async def answering(
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(opened(scripts, settings, plan, peers))
         serving = node.serving
-        streams = Streams(settings.client())
+        streams = Streams(settings.client(), schemas=registry_of(settings.registry.client()))
         engine = QueryEngine(serving.catalog, serving.reader, settings.serve, streams)
         stack.push_async_callback(engine.aclose)
         preparing = asyncio.create_task(asyncio.to_thread(engine.prepare))

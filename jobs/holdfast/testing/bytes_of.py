@@ -9,12 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
-from holdfast.ingest.formats.as_json import message_as_json
+from holdfast.ingest.formats.as_json import AsJson, registered_as_json
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
 from holdfast.testing.json_text import dumps, loads
+from holdfast.testing.registry import encoded_input
 from holdfast.types.schema import Base, Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Headers", "RawRecord", "TopicCodec"]
@@ -37,8 +39,11 @@ class RawRecord:
 class TopicCodec:
     """Encodes and decodes the records of one topic."""
 
-    def __init__(self, of: Source | Sink) -> None:
+    def __init__(self, of: Source | Sink, schemas: Schemas | None = None) -> None:
+        """`schemas`: the registry of formats that have one."""
         self._of = of
+        self._schemas = schemas
+        self._plain = AsJson(of, schemas)
 
     def encode(self, spec: Spec) -> RawRecord:
         """The bytes of an input record.
@@ -59,14 +64,15 @@ class TopicCodec:
         Raises:
             InvalidTestCase: its bytes do not match the topic's formats.
         """
-        of, key, window = self._of, record.key, None
-        if of.window is not None and key is not None:
-            key, window = _split(key, of.window, of.window_size_ms)
+        of, window = self._of, None
         try:
+            key = self._plain.key(record.key)
+            if of.window is not None and key is not None:
+                key, window = _split(key, of.window, of.window_size_ms)
             return Spec(
                 topic=of.topic,
                 key=self._decoded(key, key=True),
-                value=self._decoded(record.value, key=False),
+                value=self._decoded(self._value(record.value), key=False),
                 timestamp=record.timestamp,
                 window=window,
                 headers=record.headers,
@@ -77,6 +83,11 @@ class TopicCodec:
                 f"(key {record.key!r}, value {record.value!r})."
             ) from error
 
+    def _value(self, data: bytes | None) -> bytes | None:
+        if data is not None and self._of.value_format.schema_kind and self._schemas is not None:
+            return registered_as_json(data, self._schemas)
+        return self._plain.value(data)
+
     def _of_part(self, *, key: bool) -> tuple[Format, tuple[Column, ...], Nullable]:
         of = self._of
         if key:
@@ -84,15 +95,15 @@ class TopicCodec:
         return of.value_format, of.value_columns, of.nullable
 
     def _decoded(self, data: bytes | None, *, key: bool) -> Any:
-        form, columns, nullable = self._of_part(key=key)
-        if form is Format.PROTOBUF_NOSR and data is not None:
-            return loads(message_as_json(data, columns, nullable))
-        return _decoded(data, form, columns)
+        columns = self._of.key_columns if key else self._of.value_columns
+        return _decoded(data, self._plain.formats[0 if key else 1], columns)
 
     def _encoded(self, value: Any, *, key: bool, what: str) -> bytes | None:
         form, columns, nullable = self._of_part(key=key)
         if value is None:
             return None
+        if form.schema_kind is not None and self._schemas is not None:
+            return encoded_input(value, self._of, self._schemas, key=key)
         if form is Format.PROTOBUF_NOSR:
             return _message(value, columns, nullable, what)
         if form is Format.JSON:

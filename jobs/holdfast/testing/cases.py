@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
+from holdfast.testing.json_text import dumps
+from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.sources import Format
 
 __all__ = [
     "Case",
+    "GivenSchema",
     "Refusal",
     "Rest",
     "RestError",
@@ -21,6 +25,7 @@ __all__ = [
     "WindowType",
     "formats_in",
     "record_of",
+    "schemas_of",
 ]
 
 _FORMAT = re.compile(r"\b(?:KEY_|VALUE_)?FORMAT\s*=\s*'([^']*)'", re.IGNORECASE)
@@ -104,6 +109,16 @@ class Rest:
 
 
 @dataclass(frozen=True)
+class GivenSchema:
+    """A schema that a topic's keys or values have before the statements; `id` None: any."""
+
+    topic: str
+    key: bool
+    schema: Schema
+    id: int | None = None
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case.
 
@@ -115,6 +130,7 @@ class Case:
         refusal: the expected refusal, None when it is to run.
         sources: expectations about streams and tables afterwards (`post.sources`).
         rest: requests to a query server afterwards; None: none.
+        schemas: what the registry has before.
         formats: every serialization format it names, upper-case.
         disabled: not to be run.
         wrong: why it cannot be run; empty when it can.
@@ -129,6 +145,7 @@ class Case:
     refusal: Refusal | None = None
     sources: tuple[Mapping[str, Any], ...] = ()
     rest: Rest | None = None
+    schemas: tuple[GivenSchema, ...] = ()
     formats: frozenset[str] = frozenset()
     disabled: bool = False
     wrong: str = ""
@@ -168,6 +185,45 @@ def record_of(node: Any, where: str) -> Spec:
         window=_window(node.get("window"), where),
         headers=_headers(node.get("headers"), where),
     )
+
+
+def schemas_of(topic: Any, where: str) -> Iterator[GivenSchema]:
+    """The schemas of a topic of a test file: `keySchema`, `valueSchema`, their ids and references.
+
+    Raises:
+        InvalidTestCase: a format has no schemas, or a field has the wrong type.
+    """
+    if not isinstance(topic, dict):
+        return
+    for part in ("key", "value"):
+        text = topic.get(f"{part}Schema")
+        if text is None:
+            continue
+        try:
+            kind = _kind(topic.get(f"{part}Format") or Format.AVRO)
+            others = topic.get(f"{part}SchemaReferences") or ()
+            references = tuple((str(o["name"]), _schema_text(kind, o["schema"])) for o in others)
+            schema = Schema(kind, _schema_text(kind, text), references)
+            found = topic.get(f"{part}SchemaId")
+            number = None if found is None else int(found)
+            yield GivenSchema(str(topic["name"]), part == "key", schema, number)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidTestCase(
+                f"{where}: the {part} schema of topic {topic.get('name')!r} is malformed: {error}",
+                action='write {"name": topic, "valueSchema": schema, "valueFormat": "AVRO"}',
+            ) from error
+
+
+def _kind(form: Any) -> SchemaKind:
+    name = str(form.get("format") if isinstance(form, dict) else form).upper()
+    kind = Format(name).schema_kind or SchemaKind.__members__.get(name)
+    if kind is None:
+        raise ValueError(f"the format {name} has no schemas")
+    return kind
+
+
+def _schema_text(kind: SchemaKind, schema: Any) -> str:
+    return str(schema) if kind is SchemaKind.PROTOBUF else dumps(schema)
 
 
 def _window(node: Any, where: str) -> SpecWindow | None:

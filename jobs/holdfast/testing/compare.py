@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import zip_longest
 from typing import Any
 
@@ -98,9 +98,16 @@ def same(actual: Any, expected: Any, *, exact: bool = True) -> bool:
     if isinstance(actual, bool):
         return False
     if isinstance(expected, str):
-        # A decimal may be expected as text.
-        return str(actual) == expected if isinstance(actual, str | Decimal) else False
+        return actual == expected or (isinstance(actual, Decimal) and _is_text_of(actual, expected))
     return isinstance(actual, int | Decimal) and _same_number(actual, expected, exact=exact)
+
+
+def _is_text_of(number: Decimal, text: str) -> bool:
+    """Whether a text, in which a decimal may have leading zeros, is this number."""
+    try:
+        return number == Decimal(text)
+    except InvalidOperation:
+        return False
 
 
 def _same_fields(actual: Any, expected: dict[str, Any], *, exact: bool) -> bool:

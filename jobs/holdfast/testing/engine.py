@@ -24,6 +24,7 @@ from holdfast.testing.state_partition import StatePartition
 from holdfast.testing.topics import Piped, Topics
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import (
     OFFSET,
     SEQUENCE,
@@ -66,7 +67,7 @@ class Engine:
             for query in queries:
                 read = []
                 for side, source in enumerate(query.sources):
-                    batch, bad = _decoded(query, side, piped[source.topic])
+                    batch, bad = _decoded(query, side, piped[source.topic], topics.schemas)
                     read.append(batch)
                     left_out |= dict.fromkeys(bad)
                 emitted = self._emitted(with_emit(query, self._emit), read, piped, life)
@@ -144,7 +145,9 @@ def _with_headers(emitted: _Emitted, headers: Headers) -> _Emitted:
     return replace(emitted, record=replace(emitted.record, headers=headers))
 
 
-def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.RecordBatch, list[str]]:
+def _decoded(
+    query: Query, side: int, piped: Piped, schemas: Schemas | None
+) -> tuple[pa.RecordBatch, list[str]]:
     """The decodable records in columns, with their places; and why others cannot be decoded."""
     source = query.sources[side]
     options = IngestOptions(source=source, kafka={}, columns=used_columns(query, side))
@@ -156,7 +159,7 @@ def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.RecordBatch, lis
         position=len(piped.records),
         headers=[list(r.headers) for r in piped.records],
     )
-    batch, bad = RecordDecoder(options).decode(chunk, 0)
+    batch, bad = RecordDecoder(options, schemas).decode(chunk, 0)
     order = np.array(piped.order, np.int64)[batch[OFFSET].to_numpy()]
     reasons = [f"{source.topic}, record {each.offset}: {each.reason}" for each in bad]
     return batch.append_column(SEQUENCE, pa.array(order)), reasons

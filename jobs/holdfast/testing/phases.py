@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from holdfast.runtime.schemas import with_registered
 from holdfast.sql import compile_text
 from holdfast.sql.parse.script import Script
 from holdfast.sql.parse.statements import (
@@ -21,6 +22,7 @@ from holdfast.sql.parse.statements import (
 )
 from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.testing.state_partition import StatePartition
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Query, Topology
 
 __all__ = ["Life", "phases"]
@@ -28,14 +30,15 @@ __all__ = ["Life", "phases"]
 _ASSERTIONS = (AssertSource, AssertTombstone, AssertTopic, AssertValues)
 
 
-def phases(text: str, whole: Topology) -> Iterator[Topology]:
+def phases(text: str, whole: Topology, schemas: Schemas) -> Iterator[Topology]:
     """The Topology at the end of each phase; the last one is `whole`.
 
     Raises:
         HoldfastError: a statement is refused.
     """
     for end in _ends(text):
-        yield compile_text(text[:end], place=Place.TEST)
+        part = compile_text(text[:end], place=Place.TEST, schemas=schemas)
+        yield with_registered(part, schemas)
     yield whole
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, InvalidTestCase
+from holdfast.runtime.schemas import with_registered
 from holdfast.sql import compile_text
 from holdfast.sql.parse.text import Place
 from holdfast.testing.broker import BrokerEngine
@@ -19,14 +20,18 @@ from holdfast.testing.compare import Difference, compare, has_words
 from holdfast.testing.engine import Engine
 from holdfast.testing.insertions import insertion_records, unmet
 from holdfast.testing.phases import Life, phases
+from holdfast.testing.registry import registry_of
 from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
+from holdfast.transport.registry import MemoryRegistry
+from holdfast.types.sources import Format
 from holdfast.types.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
-_LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF"})
+_LATER = frozenset({"PROTOBUF"})
+_REGISTERED = frozenset(form for form in Format if form.schema_kind is not None)
 _EXACT = "use.exact.numeric.comparison"
 
 
@@ -120,6 +125,8 @@ def _why_skipped(case: Case, *, on_broker: bool) -> str:
         return "a query server is only asked without --broker"
     if case.rest is not None and case.rest.wait_for_query:
         return "inputs that wait for a push query are not supported yet"
+    if case.formats & _REGISTERED and on_broker:
+        return "formats with a schema registry are only tested without --broker"
     later = sorted(case.formats & _LATER)
     return f"format {', '.join(later)} comes later" if later else ""
 
@@ -181,8 +188,10 @@ class _Verdict:
 
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
     text = with_properties(case)
-    topology = compile_text(text, place=Place.TEST)
-    topics, life, left_out = _run_phases(text, topology, case, engine)
+    registry = registry_of(case)
+    topology = compile_text(text, place=Place.TEST, schemas=registry)
+    topology = with_registered(topology, registry)
+    topics, life, left_out = _run_phases(text, topology, case, engine, registry)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
         by_topic.setdefault(spec.topic, []).append(spec)
@@ -203,12 +212,13 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
 
 
 def _run_phases(
-    text: str, topology: Topology, case: Case, engine: _Engine
+    text: str, topology: Topology, case: Case, engine: _Engine, registry: MemoryRegistry
 ) -> tuple[Topics, Life, list[str]]:
     """The final topics and state; records that a case lists come after all its statements."""
     in_order = not case.inputs and not case.outputs
-    first, *later = phases(text, topology) if in_order else [topology]
-    topics, life = Topics(first, case.inputs, insertion_records(first.insertions)), Life()
+    first, *later = phases(text, topology, registry) if in_order else [topology]
+    inserted, life = insertion_records(first.insertions), Life()
+    topics = Topics(first, case.inputs, inserted, registry)
     left_out = engine.run(first, topics, life)
     known = len(first.insertions)
     for phase in later:

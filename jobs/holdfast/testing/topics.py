@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.cases import Spec
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Sink, Source, Topology
 
 __all__ = ["Piped", "Topics"]
@@ -37,6 +38,7 @@ class Topics:
     Attributes:
         given: the case's inputs, in order.
         written: the insertions, then the inputs.
+        schemas: the registry of formats that have one.
     """
 
     def __init__(
@@ -44,13 +46,15 @@ class Topics:
         topology: Topology,
         inputs: Sequence[Spec],
         inserted: Sequence[tuple[str, RawRecord]] = (),
+        schemas: Schemas | None = None,
     ) -> None:
         """Writes the records of INSERT INTO … VALUES, then the input records.
 
         Raises:
             InvalidTestCase: no statement knows an input's topic, or its formats cannot hold it.
         """
-        self._codecs = _codecs(topology)
+        self.schemas = schemas
+        self._codecs = _codecs(topology, schemas)
         self._logs: dict[str, list[_Logged]] = {}
         self._one_by_one = bool(topology.expectations)
         self.given = [(spec.topic, self.codec(spec.topic).encode(spec)) for spec in inputs]
@@ -65,7 +69,7 @@ class Topics:
 
     def become(self, topology: Topology) -> None:
         """Replaces the topics' definitions by those of these statements."""
-        self._codecs = _codecs(topology)
+        self._codecs = _codecs(topology, self.schemas)
         self._one_by_one = bool(topology.expectations)
 
     def counts(self) -> dict[str, int]:
@@ -153,10 +157,10 @@ def _hash_order(topics: Iterable[str]) -> list[str]:
     return sorted(topics, key=bucket)
 
 
-def _codecs(topology: Topology) -> dict[str, TopicCodec]:
+def _codecs(topology: Topology, schemas: Schemas | None) -> dict[str, TopicCodec]:
     """The codec of each topic, from the first stream or table that declares it."""
     sinks: list[Source | Sink] = [q.sink for q in topology.queries if not q.sink.internal]
     found: dict[str, TopicCodec] = {}
     for each in [*topology.sources, *sinks]:
-        found.setdefault(each.topic, TopicCodec(each))
+        found.setdefault(each.topic, TopicCodec(each, schemas))
     return found

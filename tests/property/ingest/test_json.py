@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.ingest.formats.json_fast import fast_json
 from holdfast.ingest.formats.json_shaped import shaped_json
-from holdfast.ingest.formats.json_slow import SlowJson
+from holdfast.ingest.formats.json_slow import slow_json
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
 _INNER = SqlType(Base.STRUCT, fields=(Column("A", BIGINT), Column("b", STRING)))
@@ -148,7 +148,7 @@ def held_to_the_slow_way(
     event("accepted" if found is not None else "refused")
     if found is None:
         return
-    exact = SlowJson(columns, unwrapped=False).decode(payloads)
+    exact = slow_json(columns, unwrapped=False).decode(payloads)
     assert not exact.bad
     assert not exact.nulls
     assert rows(found) == rows(exact.columns)

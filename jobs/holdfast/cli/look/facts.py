@@ -15,6 +15,7 @@ from holdfast.ingest.formats.as_json import AsJson
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
+from holdfast.types.schemas import Schemas
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
 from holdfast.types.topology import Query, WindowKind
 from holdfast.types.words import nearest
@@ -54,7 +55,10 @@ class TableRows:
 
 @dataclass(frozen=True)
 class TableView:
-    """One table or stream; `query` is None when no SQL file was given."""
+    """One table or stream; `query` is None when no SQL file was given.
+
+    `schemas`: the registry of formats that have one.
+    """
 
     name: str
     query_id: str
@@ -62,6 +66,7 @@ class TableView:
     query: Query | None = None
     rows: TableRows | None = None
     lags: Mapping[int, int] = field(default_factory=dict)
+    schemas: Schemas | None = field(default=None, repr=False, compare=False)
 
     def lag_of(self, partition: PartitionStatus) -> int:
         """The store's lag in changelog records if they were counted, else in offsets."""
@@ -93,13 +98,17 @@ def find_status(home: Path, application_id: str | None) -> JobStatus | None:
     return max(known, key=lambda s: (is_running(s), s.updated_ms), default=None)
 
 
-def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[TableView]:
+def table_views(
+    queries: Sequence[Query], status: JobStatus | None, schemas: Schemas | None = None
+) -> list[TableView]:
     """All tables of the file, then the other tables of the status."""
     known = dict(status.queries) if status else {}
     views = []
     for query in queries:
         empty = QueryStatus(query.sink.name, query.sink.topic)
-        views.append(TableView(query.sink.name, query.id, known.pop(query.id, empty), query))
+        views.append(
+            TableView(query.sink.name, query.id, known.pop(query.id, empty), query, schemas=schemas)
+        )
     return views + [TableView(told.sink, query_id, told) for query_id, told in known.items()]
 
 
@@ -194,7 +203,7 @@ def _readers(view: TableView) -> Any:
         return (), _guess_key, _object
     sink = query.sink
     windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
-    plain = AsJson(sink)
+    plain = AsJson(sink, view.schemas)
     decoder = SinkDecoder(
         sink.key_columns, sink.value_columns, plain.formats, windowed=windowed, sessions=sessions
     )
@@ -235,6 +244,7 @@ def gather(
     application_id: str,
     table: str | None,
     limit: int,
+    schemas: Schemas | None = None,
 ) -> JobView:
     """Everything to show: one table with its rows, or all tables without.
 
@@ -242,7 +252,7 @@ def gather(
         InvalidStatement: there is no such table.
         Refused: nothing is known of the job.
     """
-    views = table_views(queries, status)
+    views = table_views(queries, status, schemas)
     if not views:
         raise Refused(
             f"Nothing is known of the job {application_id}.",

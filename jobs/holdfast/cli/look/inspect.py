@@ -54,6 +54,7 @@ def command(
     from holdfast.cli.look import view as inspect_view
     from holdfast.cli.look.facts import find_status, gather
     from holdfast.judge.read.observe import Observer
+    from holdfast.transport.registry import registry_of
 
     table, sql = _arguments(what, sql_text)
     if application_id is not None:
@@ -70,6 +71,7 @@ def command(
         application_id=application,
         table=table,
         limit=limit,
+        schemas=registry_of(settings.registry.client()),
     )
     if as_json:
         click.echo(inspect_view.as_json(view))

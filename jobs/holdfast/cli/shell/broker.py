@@ -11,7 +11,8 @@ from rich.table import Table
 
 from holdfast.cli.deployed.orders import books
 from holdfast.cli.shell.show import grid
-from holdfast.errors import InvalidConfig, InvalidTestCase, KafkaUnavailable
+from holdfast.errors import HoldfastError, InvalidConfig, InvalidTestCase, KafkaUnavailable
+from holdfast.ingest.formats.as_json import registered_as_json
 from holdfast.sql.parse.script import Script
 from holdfast.sql.parse.statements import AssertTopic, Print
 from holdfast.sql.plan.sources.listing import relations
@@ -21,6 +22,7 @@ from holdfast.testing.json_text import dumps
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Topology
 from holdfast.types.words import iso_time
 
@@ -37,9 +39,17 @@ class Broker:
 
     Args:
         client: makes the librdkafka properties; raises `InvalidConfig` if no broker is named.
+        schemas: the registry of formats that have one.
     """
 
-    def __init__(self, client: Callable[[], Mapping[str, str]], *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        client: Callable[[], Mapping[str, str]],
+        *,
+        timeout_s: float = 10.0,
+        schemas: Schemas | None = None,
+    ) -> None:
+        self.schemas = schemas
         self._made = client
         self._timeout_s = timeout_s
         self._silent_until = 0.0
@@ -111,7 +121,7 @@ class Broker:
             TopicMissing: there is no such topic.
             KafkaUnavailable: no broker answered in time.
         """
-        show = _printer(statement.topic, topology)
+        show = _printer(statement.topic, topology, self.schemas)
         every, shown = statement.interval or 1, 0
         for index, line in enumerate(self._lines(statement, show)):
             if index % every:
@@ -166,13 +176,13 @@ def _records(chunk: Chunk) -> Iterator[RawRecord]:
         yield RawRecord(key, value, timestamp)
 
 
-def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
+def _printer(topic: str, topology: Topology, schemas: Schemas | None) -> Callable[[RawRecord], str]:
     """Prints records in the formats of the stream or table over the topic, else in guessed ones."""
     of = next((s for s in relations(topology).values() if s.topic == topic), None)
-    codec = None if of is None else TopicCodec(of)
+    codec = None if of is None else TopicCodec(of, schemas)
 
     def show(record: RawRecord) -> str:
-        key, value = _guess(record.key), _guess(record.value)
+        key, value = _guess(record.key, schemas), _guess(record.value, schemas)
         if codec is not None:
             try:
                 spec = codec.decode(record)
@@ -188,7 +198,7 @@ def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]]) -> str:
-    told = ", ".join(f"{name}={_guess(value)}" for name, value in headers)
+    told = ", ".join(f"{name}={_guess(value, None)}" for name, value in headers)
     return f", headers: {told}" if told else ""
 
 
@@ -196,9 +206,12 @@ def _text(value: object) -> str:
     return "<null>" if value is None else value if isinstance(value, str) else dumps(value)
 
 
-def _guess(data: bytes | None) -> str:
+def _guess(data: bytes | None, schemas: Schemas | None) -> str:
     if data is None:
         return "<null>"
+    if schemas is not None and data.startswith(b"\0"):
+        with suppress(ValueError, HoldfastError):
+            return registered_as_json(data, schemas).decode()
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -160,7 +160,9 @@ class Session:
         """The script with `text` after it."""
         before = self.script
         try:
-            return compile_text(before + text, extra_aggregates=self._functions)
+            return compile_text(
+                before + text, extra_aggregates=self._functions, schemas=self._broker.schemas
+            )
         except InvalidStatement as error:
             raise _placed_in(error, before.count("\n")) from None
 

@@ -30,7 +30,6 @@ from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
 from holdfast.local.broker import LocalKafka
 
 if TYPE_CHECKING:
-    from holdfast.types.schemas import Schemas
     from holdfast.types.topology import Topology
 
 __all__ = [
@@ -239,6 +238,7 @@ def load_job(
     """
     from holdfast.sql import compile_text
     from holdfast.tasks.aggregates.user import load_functions
+    from holdfast.transport.registry import registry_of
     from holdfast.types.internal_topics import for_application
 
     sql = sql if isinstance(sql, Sql) else Sql(sql)
@@ -252,16 +252,10 @@ def load_job(
             action="add CREATE TABLE … AS SELECT, or --set application.id=NAME",
         )
     functions = load_functions(settings.functions)
-    topology = compile_text(text, extra_aggregates=functions, schemas=_schemas(settings))
+    topology = compile_text(
+        text, extra_aggregates=functions, schemas=registry_of(settings.registry.client())
+    )
     return Job(for_application(topology, settings.application_id), settings)
-
-
-def _schemas(settings: Settings) -> Schemas | None:
-    """The registry that columns are inferred from; None: there is none."""
-    from holdfast.transport.registry import open_registry
-
-    found = settings.registry.client()
-    return open_registry(found) if found else None
 
 
 def _set_properties(text: str) -> dict[str, object]:

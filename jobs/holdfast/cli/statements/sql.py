@@ -69,11 +69,12 @@ def command(
     from holdfast.cli.shell.broker import Broker
     from holdfast.cli.shell.session import Session
     from holdfast.tasks.aggregates.user import load_functions
+    from holdfast.transport.registry import registry_of
 
     settings = load_settings(config, overrides, home)
     session = Session(
         console(),
-        Broker(settings.client),
+        Broker(settings.client, schemas=registry_of(settings.registry.client())),
         load_functions(settings.functions),
         named_properties(config, overrides),
         Served(

@@ -27,6 +27,7 @@ from holdfast.state.topics.progress_counts import (
     left_out_without_state,
 )
 from holdfast.tasks.compatibility import check_marker
+from holdfast.transport.registry import registry_of
 from holdfast.types.ids import Place, changelog_topic, progress_topic, state_name
 from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Format, Query, Topology, WindowKind
@@ -123,7 +124,7 @@ def _look(query: Query, look: _Look) -> SmokeFound:
         committed = len(markers)
     else:
         markers, committed = [], _committed_offsets(query, observer, bounds)
-    decoded, newest, note = _sample(query, observer)
+    decoded, newest, note = _sample(query, observer, look.settings)
     served = None
     if look.client is not None and query.sink.kind == "TABLE" and not query.sink.internal:
         job = look.settings.application_id
@@ -190,14 +191,14 @@ def _committed_offsets(
     return len(bounds)
 
 
-def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
+def _sample(query: Query, observer: Observer, settings: Settings) -> tuple[int, Newest, str]:
     """(records decoded, the newest result, a note), from the newest records of the sink."""
     sink = query.sink
     every = observer.bounds(sink.topic)
     bounds = {p: (max(start, end - _SAMPLE), end) for p, (start, end) in every.items()}
     bounds = {p: (start, end) for p, (start, end) in bounds.items() if start < end}
     try:
-        read_key, read_value = _readers(query)
+        read_key, read_value = _readers(query, settings)
     except Untranslatable as other:
         return 0, Newest(every, None, None), f"{other} are not decoded here"
     decoded, newest = 0, dict[tuple[Any, ...], Any]()
@@ -220,10 +221,10 @@ def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
     return decoded, found, "" if decoded else "it has no results yet"
 
 
-def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _readers(query: Query, settings: Settings) -> tuple[Callable[..., Any], Callable[..., Any]]:
     sink = query.sink
     windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
-    plain = AsJson(sink)
+    plain = AsJson(sink, registry_of(settings.registry.client()))
     decoder = SinkDecoder(
         sink.key_columns, sink.value_columns, plain.formats, windowed=windowed, sessions=sessions
     )

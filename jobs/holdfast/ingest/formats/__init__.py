@@ -10,6 +10,7 @@ from holdfast.ingest.formats.avro import avro_reader
 from holdfast.ingest.formats.base import Decoded, Decoder
 from holdfast.ingest.formats.delimited import DelimitedDecoder
 from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.json_sr import json_reader
 from holdfast.ingest.formats.kafka import KafkaDecoder
 from holdfast.ingest.formats.none import NoneDecoder
 from holdfast.ingest.formats.protobuf import MessageDecoder
@@ -23,7 +24,7 @@ __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 
 _Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
 # (wanted columns, unwrapped) -> the function that makes the reader of one schema.
-_READERS: Mapping[Format, _Readers] = {Format.AVRO: avro_reader}
+_READERS: Mapping[Format, _Readers] = {Format.AVRO: avro_reader, Format.JSON_SR: json_reader}
 
 
 def value_decoder(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdfast.ingest.formats.avro_cursor import Cursor, Rows
 from holdfast.ingest.formats.base import Undecodable
-from holdfast.ingest.formats.text import fit_decimal
+from holdfast.ingest.formats.text import fit_unscaled
 from holdfast.tasks.registered.avro_schema import AvroNode
 from holdfast.types.schema import Base, SqlType
 
@@ -143,24 +143,13 @@ def _decimal(node: AvroNode, kind: SqlType, raw: _Read) -> _Read:
         values: list[Decimal | None] = []
         for row, data in zip(rows.tolist(), raw(cursor, rows).to_pylist(), strict=True):
             try:
-                values.append(_fitted(data, node.scale, kind))
+                values.append(fit_unscaled(data, node.scale, kind))
             except Undecodable as error:
                 values.append(None)
                 cursor.bad.setdefault(row, str(error))
         return pa.array(values, arrow)
 
     return read
-
-
-_DECIMAL_BYTES = 64  # more digits than any column holds; int() of megabytes would take minutes
-
-
-def _fitted(data: bytes, scale: int, kind: SqlType) -> Decimal:
-    if len(data) > _DECIMAL_BYTES:
-        raise Undecodable(f"a decimal of {len(data)} bytes has too many digits for {kind}")
-    unscaled = int.from_bytes(data, signed=True)
-    digits = tuple(map(int, str(abs(unscaled))))
-    return fit_decimal(Decimal((int(unscaled < 0), digits, -scale)), kind)
 
 
 def _enum(node: AvroNode, kind: SqlType | None) -> _Read | None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads
 from holdfast.ingest.formats.json_fast import FastJson, fast_json
 from holdfast.ingest.formats.json_shaped import ShapedJson, shaped_json
-from holdfast.ingest.formats.json_slow import SlowJson
+from holdfast.ingest.formats.json_slow import SlowJson, slow_json
 from holdfast.types.schema import Column
 
 __all__ = ["JsonDecoder"]
@@ -33,10 +33,17 @@ _PART = 2_000
 class JsonDecoder(Decoder):
     """Uses the fastest decoder for all records that it accepts, the slow one for the rest."""
 
-    def __init__(self, wanted: Sequence[Column], *, unwrapped: bool = False) -> None:
-        """`unwrapped`: a payload is the single column's value, not an object."""
+    def __init__(
+        self, wanted: Sequence[Column], *, unwrapped: bool = False, slow: SlowJson | None = None
+    ) -> None:
+        """See the class.
+
+        Args:
+            unwrapped: a payload is the single column's value, not an object.
+            slow: decodes what the fast decoders refuse; None: by the rules of JSON.
+        """
         self._wanted = tuple(wanted)
-        self._slow = SlowJson(self._wanted, unwrapped=unwrapped)
+        self._slow = slow or slow_json(self._wanted, unwrapped=unwrapped)
         quick = [] if unwrapped else [shaped_json(self._wanted), fast_json(self._wanted)]
         self._quick: list[ShapedJson | FastJson] = [each for each in quick if each is not None]
 

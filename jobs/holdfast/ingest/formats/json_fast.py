@@ -27,7 +27,7 @@ import pyarrow.json as pj
 from holdfast.ingest.formats.text import fit_time
 from holdfast.types.schema import BIGINT, INTEGER, Base, Column, SqlType
 
-__all__ = ["DEPTH_MAX", "FastJson", "fast_json", "finished", "is_utf8", "openers"]
+__all__ = ["DEPTH_MAX", "FastJson", "fast_json", "finished", "is_utf8", "openers", "renamed"]
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Escaped letters, digits or underscores, which are rare; controls and signs are often escaped.
@@ -247,7 +247,7 @@ def finished(array: pa.Array, type_: SqlType) -> pa.Array:
         for bound in pa.compute.min_max(array).values():
             fit_time(bound.as_py() or 0)
         return array
-    return _renamed(array, type_)
+    return renamed(array, type_)
 
 
 def _has_decimals(type_: SqlType) -> bool:
@@ -257,13 +257,13 @@ def _has_decimals(type_: SqlType) -> bool:
     return any(map(_has_decimals, [type_.element, *inner] if type_.element else inner))
 
 
-def _renamed(array: pa.Array, type_: SqlType) -> pa.Array:
+def renamed(array: pa.Array, type_: SqlType) -> pa.Array:
     """The same array with struct fields named as declared."""
     if type_.base is Base.STRUCT:
-        parts = [_renamed(array.field(i), f.type) for i, f in enumerate(type_.fields)]
+        parts = [renamed(array.field(i), f.type) for i, f in enumerate(type_.fields)]
         return pa.StructArray.from_arrays(parts, fields=list(type_.arrow()), mask=array.is_null())
     if type_.base is Base.ARRAY and type_.element is not None:
-        values = _renamed(array.values, type_.element)
+        values = renamed(array.values, type_.element)
         return pa.ListArray.from_arrays(
             array.offsets, values, type=type_.arrow(), mask=array.is_null()
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NoReturn
 
@@ -21,9 +21,20 @@ from holdfast.ingest.formats.json_fast import DEPTH_MAX, openers
 from holdfast.ingest.formats.text import fit_decimal, fit_integer, fit_time, fit_timestamp, parser
 from holdfast.types.schema import Base, Column, SqlType
 
-__all__ = ["SlowJson"]
+__all__ = [
+    "Converter",
+    "Fields",
+    "SlowJson",
+    "by_name",
+    "converter",
+    "mismatch",
+    "named",
+    "slow_json",
+    "unwrapped_value",
+]
 
 Converter = Callable[[object], object]
+"""A parsed JSON value, not null -> one that Arrow takes."""
 
 _SHAPES = 1_000  # field lists remembered per object type; records mostly share a few
 _DIGITS = 4_300  # Python's own limit for integers, because conversion takes quadratic time
@@ -44,16 +55,20 @@ class _Inexact(Exception):
     """A float was parsed where its written digits matter."""
 
 
+def slow_json(wanted: Sequence[Column], *, unwrapped: bool) -> SlowJson:
+    """The decoder of these columns; `unwrapped`: of a single column's value, not of an object."""
+    if unwrapped:
+        return SlowJson(wanted, unwrapped_value([converter(c.type) for c in wanted]))
+    return SlowJson(wanted, by_name(wanted))
+
+
 class SlowJson:
     """Decodes payloads of one source into the wanted columns."""
 
-    def __init__(self, wanted: Sequence[Column], *, unwrapped: bool) -> None:
+    def __init__(self, wanted: Sequence[Column], convert: Callable[[object], list[object]]) -> None:
+        """`convert`: makes the wanted columns of a parsed record that is not null."""
         self._types = [c.type.arrow() for c in wanted]
-        self._convert: Callable[[object], list[object]] = _Fields(wanted)
-        if unwrapped:
-            converters = [_converter(c.type) for c in wanted]  # one or none
-            self._convert = lambda doc: [_named("", convert, doc) for convert in converters]
-        self._unwrapped = unwrapped
+        self._convert = convert
 
     def decode(self, payloads: Sequence[bytes]) -> Decoded:
         bad: dict[int, str] = {}
@@ -89,20 +104,45 @@ class SlowJson:
             return self._convert(_exact(payload))
 
 
-class _Fields:
+def unwrapped_value(converters: Sequence[Converter]) -> Callable[[object], list[object]]:
+    """Converts a record that is the value of the only column; `converters`: one, or none."""
+    return lambda document: [named("", convert, document) for convert in converters]
+
+
+def by_name(columns: Sequence[Column]) -> Fields:
+    """Converts a record that is an object with a field for each column."""
+    return Fields([(c.name, converter(c.type)) for c in columns])
+
+
+class Fields:
     """The wanted fields of an object, by ksqlDB's matching of names."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
-        self._columns = [(c.name, _converter(c.type)) for c in columns]
+    def __init__(
+        self, columns: Sequence[tuple[str, Converter]], defaults: Mapping[str, object] | None = None
+    ) -> None:
+        """See the class.
+
+        Args:
+            columns: (name, converter) of each.
+            defaults: converted values of columns that are missing or null; of others: None.
+        """
+        self._columns = columns
+        self._defaults = defaults or {}
         self._shapes: dict[tuple[str, ...], list[tuple[str, str | None, Converter]]] = {}
 
     def __call__(self, value: object) -> list[object]:
         if type(value) is not dict:
-            raise _mismatch(value, "an object")
-        return [
-            None if field is None else _named(name, convert, value[field])
+            raise mismatch(value, "an object")
+        found = [
+            None if field is None else named(name, convert, value[field])
             for name, field, convert in self._shape(tuple(value))
         ]
+        if self._defaults:
+            names = (name for name, _ in self._columns)
+            return [
+                self._defaults.get(n) if v is None else v for n, v in zip(names, found, strict=True)
+            ]
+        return found
 
     def _shape(self, fields: tuple[str, ...]) -> list[tuple[str, str | None, Converter]]:
         found = self._shapes.get(fields)
@@ -116,7 +156,8 @@ class _Fields:
         return found
 
 
-def _named(name: str, convert: Converter, value: object) -> object:
+def named(name: str, convert: Converter, value: object) -> object:
+    """The converted value, None of None; messages begin with the name."""
     if value is None:
         return None
     try:
@@ -127,15 +168,15 @@ def _named(name: str, convert: Converter, value: object) -> object:
         raise Undecodable(f"{name}: {error}" if name else str(error)) from error
 
 
-def _converter(type_: SqlType) -> Converter:
+def converter(type_: SqlType) -> Converter:
     """The function that converts a parsed JSON value, not null, for Arrow."""
     base = type_.base
     if base is Base.STRUCT:
         return _struct(type_)
     if base is Base.ARRAY and type_.element is not None:
-        return _array(_converter(type_.element))
+        return _array(converter(type_.element))
     if base is Base.MAP and type_.element is not None:
-        return _map(_converter(type_.element))
+        return _map(converter(type_.element))
     if base is Base.DECIMAL:
         return _decimal(type_)
     return _SIMPLE[base]
@@ -143,7 +184,7 @@ def _converter(type_: SqlType) -> Converter:
 
 def _boolean(value: object) -> bool:
     if type(value) is not bool:
-        raise _mismatch(value, "BOOLEAN")
+        raise mismatch(value, "BOOLEAN")
     return value
 
 
@@ -162,7 +203,7 @@ def _double(value: object) -> float:
         assert isinstance(parsed, float)
         return parsed
     if type(value) is not int and type(value) is not Decimal:
-        raise _mismatch(value, "DOUBLE")
+        raise mismatch(value, "DOUBLE")
     try:
         found = float(value)
     except OverflowError:
@@ -184,7 +225,7 @@ def _integral(base: Base, fit: Callable[[int], int]) -> Converter:
         if type(value) is float:
             raise _Inexact
         if type(value) is not Decimal:
-            raise _mismatch(value, base)
+            raise mismatch(value, base)
         if not value.is_finite() or value.adjusted() >= _DIGITS_BEFORE_POINT:
             raise Undecodable(f"a number out of {base}'s range")
         return fit(int(value))
@@ -201,7 +242,7 @@ def _decimal(type_: SqlType) -> Converter:
         if type(value) is float:
             raise _Inexact
         if type(value) is not int and type(value) is not Decimal:
-            raise _mismatch(value, str(type_))
+            raise mismatch(value, str(type_))
         return fit_decimal(Decimal(value), type_)
 
     return convert
@@ -209,15 +250,15 @@ def _decimal(type_: SqlType) -> Converter:
 
 def _bytes(value: object) -> object:
     if type(value) is not str:
-        raise _mismatch(value, "BYTES, base64 text")
+        raise mismatch(value, "BYTES, base64 text")
     return parser(_BYTES)(value)
 
 
 def _array(element: Converter) -> Converter:
     def convert(value: object) -> object:
         if type(value) is not list:
-            raise _mismatch(value, "ARRAY")
-        return [_named(f"[{i}]", element, v) for i, v in enumerate(value)]
+            raise mismatch(value, "ARRAY")
+        return [named(f"[{i}]", element, v) for i, v in enumerate(value)]
 
     return convert
 
@@ -225,14 +266,14 @@ def _array(element: Converter) -> Converter:
 def _map(element: Converter) -> Converter:
     def convert(value: object) -> object:
         if type(value) is not dict:
-            raise _mismatch(value, "MAP")
-        return [(_string(k), _named(k, element, v)) for k, v in value.items()]
+            raise mismatch(value, "MAP")
+        return [(_string(k), named(k, element, v)) for k, v in value.items()]
 
     return convert
 
 
 def _struct(type_: SqlType) -> Converter:
-    fields = _Fields(type_.fields)
+    fields = by_name(type_.fields)
     names = [f.name for f in type_.fields]
     return lambda value: dict(zip(names, fields(value), strict=True))
 
@@ -328,5 +369,6 @@ def _refuse(name: str) -> NoReturn:
     raise Undecodable(f"not valid JSON: {name} is not a JSON number")
 
 
-def _mismatch(value: object, wanted: str) -> Undecodable:
+def mismatch(value: object, wanted: str) -> Undecodable:
+    """The error for a value of the wrong type."""
     return Undecodable(f"{_KINDS.get(type(value), 'null')} where {wanted} is declared")

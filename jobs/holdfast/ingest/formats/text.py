@@ -22,6 +22,7 @@ __all__ = [
     "fit_integer",
     "fit_time",
     "fit_timestamp",
+    "fit_unscaled",
     "parse_base64",
     "parse_decimal",
     "parse_double",
@@ -42,6 +43,7 @@ _DAY_MS = 86_400_000
 _DAYS = "a number of days since 1970-01-01"
 _MILLISECONDS = "a number of milliseconds since midnight"
 _TIMESTAMP = "a number of milliseconds; declare text as STRING, with TIMESTAMP_FORMAT"
+_DECIMAL_BYTES = 64  # more digits than any column holds; int() of megabytes would take minutes
 _TIMESTAMP_MS = (1 << 63) // 1000  # Arrow keeps microseconds in 64 bits
 
 
@@ -138,6 +140,15 @@ def fit_decimal(value: Decimal, type_: SqlType) -> Decimal:
     if value.adjusted() >= type_.precision - type_.scale:
         raise Undecodable(f"{_short(str(value))} has too many digits for {type_}")
     return value
+
+
+def fit_unscaled(data: bytes, scale: int, type_: SqlType) -> Decimal:
+    """The decimal of an unscaled value in two's complement, big-endian; see `fit_decimal`."""
+    if len(data) > _DECIMAL_BYTES:
+        raise Undecodable(f"a decimal of {len(data)} bytes has too many digits for {type_}")
+    unscaled = int.from_bytes(data, signed=True)
+    digits = tuple(map(int, str(abs(unscaled))))
+    return fit_decimal(Decimal((int(unscaled < 0), digits, -scale)), type_)
 
 
 def parser(type_: SqlType) -> Parser:

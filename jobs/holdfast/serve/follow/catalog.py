@@ -14,6 +14,8 @@ from holdfast.serve.follow.generations import Generations
 from holdfast.serve.tables import StoredTable, candidates
 from holdfast.serve.tables.found import Candidate
 from holdfast.transport.cluster.admin import TopicInfo
+from holdfast.transport.registry import registry_of
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Topology
 
 __all__ = ["Script", "ScriptCatalog"]
@@ -72,13 +74,21 @@ def _never_rescaled(_: str) -> Mapping[str, Generations]:
 class ScriptCatalog:
     """Owns the planned scripts; call `refresh` from one thread, the rest from any."""
 
-    def __init__(self, scripts: Sequence[Script]) -> None:
+    def __init__(
+        self,
+        scripts: Sequence[Script],
+        registry: Callable[[Settings], Schemas | None] | None = None,
+    ) -> None:
         """Reads the scripts.
+
+        Args:
+            registry: the registry of formats that have one; without, that of the settings.
 
         Raises:
             InvalidStatement, InvalidConfig: a script is wrong, or two name the same table.
         """
         self._scripts = list(scripts)
+        self._registry = registry or (lambda settings: registry_of(settings.registry.client()))
         self._planned = self._plan(self._texts())
         self._current = self._planned.tables  # in the generations that count
         self._beside: dict[str, StoredTable] = {}  # followed and not served, by `held_as`
@@ -189,7 +199,7 @@ class ScriptCatalog:
         unserved: dict[str, Unserved] = {}
         for script in self._scripts:
             topology, settings = script.load()
-            found = candidates(topology, settings.application_id)
+            found = candidates(topology, settings.application_id, self._registry(settings))
             topologies.append(topology)
             _refuse_twins(script.name, found.tables, tables)
             known = {table.name for _, table in tables}

@@ -27,6 +27,7 @@ from holdfast.serve.tables import TopicTable
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.reader import Chunk
 from holdfast.transport.tail import Tail, TailReader
+from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Source
 
 __all__ = ["Streams"]
@@ -62,6 +63,7 @@ class Streams:
     Args:
         client: librdkafka properties.
         topics: describes topics, in place of the cluster of `client`; `tail` then reads them.
+        schemas: the registry of formats that have one.
     """
 
     def __init__(
@@ -69,7 +71,9 @@ class Streams:
         client: Mapping[str, str],
         topics: _Topics | None = None,
         tail: Callable[[], _Tail] | None = None,
+        schemas: Schemas | None = None,
     ) -> None:
+        self._schemas = schemas
         self._tail = tail or (lambda: TailReader(client))
         self._admin = topics or Admin(client)
         self._known: dict[Source, TopicTable] = {}
@@ -86,13 +90,8 @@ class Streams:
         Raises:
             TopicMissing: its topic does not exist.
             InvalidStatement: the stream cannot be decoded.
+            RegistryUnavailable: its formats need a registry, and there is none.
         """
-        if source.key_format.schema_kind or source.value_format.schema_kind:
-            raise Unsupported(
-                f"{source.name} is over a topic with a schema registry, which query servers cannot "
-                "decode yet.",
-                action="read a stream with another format that a query makes from it.",
-            )
         info = await asyncio.to_thread(self._admin.describe, source.topic)
         if info is None:
             raise TopicMissing(
@@ -121,6 +120,7 @@ class Streams:
             None,
             source,
             False,
+            self._schemas,
         )
         return self._known[source]
 

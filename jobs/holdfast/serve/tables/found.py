@@ -14,6 +14,7 @@ from holdfast.serve.tables.base import StoredTable
 from holdfast.serve.tables.changelog import ChangelogTable
 from holdfast.serve.tables.topic import TopicTable
 from holdfast.types.ids import changelog_topic, state_name
+from holdfast.types.schemas import Schemas
 from holdfast.types.statement_facts import source_facts
 from holdfast.types.topology import AggregateStep, Emit, Query, Sink, Source, Topology
 
@@ -48,11 +49,17 @@ class Candidates:
     unserved: tuple[Unserved, ...]
 
 
-def candidates(topology: Topology, application_id: str) -> Candidates:
-    """The relations of a job, in the order of its statements."""
+def candidates(
+    topology: Topology, application_id: str, schemas: Schemas | None = None
+) -> Candidates:
+    """The relations of a job, in the order of its statements.
+
+    Args:
+        schemas: the registry of formats that have one; None: there is none.
+    """
     tables: list[Candidate] = []
     unserved: list[Unserved] = []
-    for found in _relations(topology, application_id):
+    for found in _relations(topology, application_id, schemas):
         if isinstance(found, Candidate):
             tables.append(found)
         else:
@@ -60,21 +67,24 @@ def candidates(topology: Topology, application_id: str) -> Candidates:
     return Candidates(tuple(tables), tuple(unserved))
 
 
-def _relations(topology: Topology, application_id: str) -> Iterator[Candidate | Unserved]:
+def _relations(
+    topology: Topology, application_id: str, schemas: Schemas | None
+) -> Iterator[Candidate | Unserved]:
     written = {q.sink.name for q in topology.queries}
     for source in topology.sources:
         if source.name in written:
             continue
         if source.kind == "TABLE":
-            yield _topic_table(source, None, application_id)
+            yield _topic_table(source, None, application_id, schemas)
         else:
             yield _stream(source)
     for query in topology.queries:
         if query.sink.internal:
             continue
-        yield (
-            _of_query(query, application_id) if query.sink.kind == "TABLE" else _stream(query.sink)
-        )
+        if query.sink.kind == "TABLE":
+            yield _of_query(query, application_id, schemas)
+        else:
+            yield _stream(query.sink)
 
 
 def _stream(relation: Source | Sink) -> Unserved:
@@ -86,11 +96,11 @@ def _stream(relation: Source | Sink) -> Unserved:
     )
 
 
-def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
+def _of_query(query: Query, application_id: str, schemas: Schemas | None) -> Candidate | Unserved:
     step = query.step
     # The store holds results that are not final yet; the topic holds the final ones.
     if not isinstance(step, AggregateStep) or step.emit is Emit.FINAL:
-        return _topic_table(query.sink.as_source(), query, application_id)
+        return _topic_table(query.sink.as_source(), query, application_id, schemas)
     return _aggregate(query, step, application_id, 0)
 
 
@@ -131,7 +141,9 @@ def _store_name(source: Source) -> str:
     return f"table-{quote(source.name, safe='')}-{declared[:8]}"
 
 
-def _topic_table(source: Source, query: Query | None, application_id: str) -> Candidate | Unserved:
+def _topic_table(
+    source: Source, query: Query | None, application_id: str, schemas: Schemas | None
+) -> Candidate | Unserved:
     def made(partitions: int) -> StoredTable:
         return TopicTable(
             source.name,
@@ -148,14 +160,16 @@ def _topic_table(source: Source, query: Query | None, application_id: str) -> Ca
             None,
             source,
             query is not None,
+            schemas,
         )
 
-    if source.key_format.schema_kind or source.value_format.schema_kind:
+    if source.key_format.schema_kind and query is None:
+        # Each schema gives the same key other bytes, and others may write with several.
         return Unserved(
             source.name,
             "TABLE",
-            f"{source.name} is over a topic with a schema registry, which query servers cannot "
-            "decode yet. Aggregate it into a table, and read that.",
+            f"{source.name} has keys in {source.key_format}, whose bytes depend on who writes "
+            "them. Make a table from it by CREATE TABLE … AS SELECT, and read that.",
         )
     try:
         made(1)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import Base
+from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.topology import (
     OFFSET,
     TIMESTAMP,
@@ -45,17 +47,19 @@ _IN_ORDER = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT})
 class TopicTable(StoredTable):
     """A table over a topic: a stored row is a record's timestamp (8 bytes) and value, by its key.
 
-    `source`: the formats; `ours`: only Holdfast writes the topic, so its partitioner applies.
+    `source`: the formats; `ours`: only Holdfast writes the topic, so its partitioner applies;
+    `schemas`: the registry of formats that have one.
     """
 
     source: Source
     ours: bool
+    schemas: Schemas | None = field(default=None, repr=False, compare=False)
     _decoder: RecordDecoder = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         bounds = (WINDOW_START, WINDOW_END) if self.window is not None else ()
         wanted = (*(c.name for c in self.source.columns), *bounds)
-        decoder = RecordDecoder(IngestOptions(self.source, {}, wanted))
+        decoder = RecordDecoder(IngestOptions(self.source, {}, wanted), self.schemas)
         object.__setattr__(self, "_decoder", decoder)
 
     @property
@@ -110,9 +114,17 @@ class TopicTable(StoredTable):
             form,
             delimiter,
             nullable=source.key_nullable,
-            schema=source.key_schema,
+            schema=self._key_schema,
         )
         return found[0] or b""
+
+    @cached_property
+    def _key_schema(self) -> DataSchema | None:
+        """The schema that the job writes keys with; its start registered it, or refused another."""
+        data = self.source.key_schema
+        if data is None or data.id is not None or self.schemas is None:
+            return data
+        return replace(data, id=self.schemas.register(data.subject, data.schema))
 
     def partition_of(self, key: bytes) -> int | None:
         # The partition of a windowed key depends on its window, too.

@@ -28,8 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import from_numbers
+from holdfast.tasks.evaluate.json_values import json_objects, text_ready
 from holdfast.tasks.evaluate.plain_text import delimited_rows
-from holdfast.tasks.evaluate.values import encode_single, json_objects, text_ready
+from holdfast.tasks.evaluate.values import encode_single
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.types.byte_columns import block, fixed, joined

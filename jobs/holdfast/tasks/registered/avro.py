@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.avro_encode import AvroEncoder
-from holdfast.tasks.registered.avro_schema import AvroNode, map_parts, optional, parse_avro
+from holdfast.tasks.registered.avro_schema import NAME, AvroNode, map_parts, optional, parse_avro
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 
 __all__ = ["Avro"]
 
 _FULL_NAME = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+_Names: TypeAlias = Callable[[str], str]
+"""Names of fields -> names of columns."""
 _ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
 _ENCODERS_MAX = 1_000
 _PRIMITIVES = {
@@ -47,11 +49,11 @@ class Avro:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
-        root = parse_avro(schema)
+        root, name_of = parse_avro(schema), _as_written if exact else str.upper
         if unwrapped:
-            found = _sql_type(root, ())
+            found = _sql_type(root, (), name_of)
             columns: tuple[Column, ...] = ()
             if found is not None:
                 columns = (Column(_ROWKEY if key else _ROWVAL, found),)
@@ -63,7 +65,7 @@ class Avro:
                 "clause properties.",
             )
         else:
-            columns = _columns(root, ())
+            columns = _columns(root, (), name_of)
         if not columns:
             raise SchemaRefused(
                 "Schema does not include any columns with types that ksqlDB supports.",
@@ -73,6 +75,7 @@ class Avro:
 
     def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
         name = full_name or _FULL_NAME
+        _check(columns)
         written = _written(columns[0].type, name) if unwrapped else _record(columns, name, name)
         return Schema(SchemaKind.AVRO, json.dumps(written, separators=(",", ":")))
 
@@ -94,17 +97,21 @@ class Avro:
         return encoder.encode(arrays)
 
 
-def _columns(record: AvroNode, within: tuple[AvroNode, ...]) -> tuple[Column, ...]:
-    """Upper-case; a field of a type without a SQL type is left out, the last of one name counts."""
+def _as_written(name: str) -> str:
+    return name
+
+
+def _columns(record: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> tuple[Column, ...]:
+    """A field of a type without a SQL type is left out, the last of one name counts."""
     found: dict[str, SqlType] = {}
     for each in record.fields:
-        kind = _sql_type(each.type, (*within, record))
+        kind = _sql_type(each.type, (*within, record), name_of)
         if kind is not None:
-            found[each.name.upper()] = kind
+            found[name_of(each.name)] = kind
     return tuple(Column(name, kind) for name, kind in found.items())
 
 
-def _sql_type(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _sql_type(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     """The SQL type; None: there is none, for instance for a record within itself."""
     if node in within:
         return None
@@ -116,45 +123,70 @@ def _sql_type(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
     if node.kind in _PRIMITIVES:
         return _PRIMITIVES[node.kind]
     if node.kind == "union":
-        return _of_union(node, within)
-    return _nested(node, within)
+        return _of_union(node, within, name_of)
+    return _nested(node, within, name_of)
 
 
-def _nested(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _nested(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     parts = map_parts(node)
     if parts is not None:
-        key, value = _sql_type(parts[0], within), _sql_type(parts[1], within)
+        key, value = _sql_type(parts[0], within, name_of), _sql_type(parts[1], within, name_of)
         if key is None or value is None or key.base not in _MAP_KEYS:
             return None
         # As in ksqlDB, which reads keys of all types as text.
         return SqlType(Base.MAP, element=value)
     if node.items is not None:
-        element = _sql_type(node.items, within)
+        element = _sql_type(node.items, within, name_of)
         base = Base.MAP if node.kind == "map" else Base.ARRAY
         return None if element is None else SqlType(base, element=element)
-    fields = _columns(node, within) if node.kind == "record" else ()
+    fields = _columns(node, within, name_of) if node.kind == "record" else ()
     return SqlType(Base.STRUCT, fields=fields) if fields else None
 
 
-def _of_union(node: AvroNode, within: tuple[AvroNode, ...]) -> SqlType | None:
+def _of_union(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> SqlType | None:
     """The type beside null; of more types, a STRUCT with a field for each, as Connect has it."""
     only = optional(node)
     if only is not None:
-        return _sql_type(only, within)
+        return _sql_type(only, within, name_of)
     branches = [b for b in node.branches if b.kind != "null"]
     if len(branches) == 1:
-        return _sql_type(branches[0], within)
+        return _sql_type(branches[0], within, name_of)
     fields = []
     for branch in branches:
-        kind = _sql_type(branch, within)
+        kind = _sql_type(branch, within, name_of)
         if kind is not None:
-            fields.append(Column(branch_name(branch).upper(), kind))
+            fields.append(Column(name_of(branch_name(branch)), kind))
     return SqlType(Base.STRUCT, fields=tuple(fields)) if fields else None
 
 
 def branch_name(branch: AvroNode) -> str:
     """The field that Connect makes of a branch of a union."""
     return branch.name.rpartition(".")[2] or branch.kind
+
+
+def _check(columns: Sequence[Column]) -> None:
+    """Raises `SchemaRefused`: Avro has no such name, or ksqlDB no such map."""
+    for column in columns:
+        name = column.name.replace(".", "_")
+        if not NAME.fullmatch(name):
+            what = "initial character" if not NAME.fullmatch(name[:1]) else "character in"
+            raise SchemaRefused(
+                f"Schema is not compatible with Avro: Illegal {what}: {name}",
+                action="name the column by letters, digits and _, a digit not first",
+            )
+        _check_type(column.type)
+
+
+def _check_type(kind: SqlType) -> None:
+    if kind.base is Base.MAP and kind.map_key.base is not Base.STRING:
+        raise SchemaRefused(
+            "Avro only supports MAPs with STRING keys",
+            cause=f"ksqlDB writes no {kind}",
+            action="use a map with STRING keys",
+        )
+    if kind.element is not None:
+        _check_type(kind.element)
+    _check(kind.fields)
 
 
 def _record(columns: Sequence[Column], full_name: str, path: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import SchemaRefused
+from holdfast.tasks.registered.avro_defaults import default_bytes, varint
 from holdfast.tasks.registered.avro_pieces import (
     binary,
     constant,
@@ -93,7 +94,7 @@ def _record(
             parts.append(_default(each, record))
         else:
             kind = columns[at].type
-            parts.append((at, _encoder(each.type, kind, f"{path}{columns[at].name}")))
+            parts.append((at, _filled(each, kind, f"{path}{columns[at].name}")))
 
     def encode(arrays: Sequence[pa.Array]) -> pa.Array:
         rows = len(arrays[0])
@@ -104,20 +105,31 @@ def _record(
 
 
 def _default(field: AvroField, record: AvroNode) -> bytes:
-    """The bytes of a field without a column: its default, if that is null."""
+    """The bytes of a field without a column: its default, or null."""
     nulls = [i for i, b in enumerate(field.type.branches) if b.kind == "null"]
+    if field.has_default:
+        return default_bytes(field)
     if field.type.kind == "null":
         return b""
-    if nulls and (not field.has_default or field.default is None):
-        return _varint(nulls[0])
+    if nulls:
+        return varint(nulls[0])
     raise SchemaRefused(
         f"The schema's {record.label} has the field {field.name}, which no column fills.",
         action="add a column of that name to the SELECT, or use a schema without it",
     )
 
 
-def _varint(number: int) -> bytes:
-    return bytes(varints(np.array([number], np.int64))[0].as_py())
+def _filled(field: AvroField, kind: SqlType, path: str) -> _Encode:
+    """The encoder of a field; where it takes no null but has a default, NULL is the default."""
+    if field.type.kind == "union" or not field.has_default:
+        return _encoder(field.type, kind, path)
+    inner, default = _plain(field.type, kind, path), constant(default_bytes(field))
+
+    def encode(column: pa.Array) -> pa.Array:
+        made = inner(column)
+        return pc.if_else(column.is_valid(), made, default) if column.null_count else made
+
+    return encode
 
 
 def _encoder(node: AvroNode, kind: SqlType, path: str) -> _Encode:
@@ -146,7 +158,7 @@ def _union(node: AvroNode, kind: SqlType, path: str) -> _Encode:
             inner = _plain(branch, kind, path)
         except SchemaRefused:
             continue
-        return _chosen(inner, _varint(at), None if null is None else _varint(null), path)
+        return _chosen(inner, varint(at), None if null is None else varint(null), path)
     raise _misfit(node, kind, path)
 
 
@@ -241,7 +253,7 @@ def _enum(node: AvroNode) -> _Encode:
 
 def _fixed(node: AvroNode) -> _Encode:
     def encode(column: pa.Array) -> pa.Array:
-        if not pc.all(pc.equal(pc.binary_length(column), node.size)).as_py() and len(column):
+        if pc.all(pc.equal(pc.binary_length(column), node.size)).as_py() is False:
             raise SchemaRefused(f"The schema's {node.label} takes {node.size} bytes exactly.")
         return column.fill_null(bytes(node.size))
 

@@ -10,15 +10,15 @@ from typing import Any
 from holdfast.errors import SchemaRefused
 from holdfast.types.schemas import Schema
 
-__all__ = ["LEVELS_MAX", "AvroField", "AvroNode", "map_parts", "optional", "parse_avro"]
+__all__ = ["LEVELS_MAX", "NAME", "AvroField", "AvroNode", "map_parts", "optional", "parse_avro"]
 
 LEVELS_MAX = 64  # nested types within a schema, and of data within each other
 _TEXT_MAX = 4 << 20  # characters
 _PRIMITIVES = frozenset(
     {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 )  # fmt: skip
-_NAMED = frozenset({"record", "error", "enum", "fixed"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAMED = frozenset({"record", "error", "enum", "fixed"})
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIZE_MAX = 64 << 20  # bytes of a fixed
 
 
@@ -136,13 +136,13 @@ class _Parser:
     def _object(self, written: dict[str, Any], space: str, level: int) -> AvroNode:
         kind = written.get("type")
         if isinstance(kind, list | dict) or (
-            kind not in (*_PRIMITIVES, *_NAMED, "array", "map") and isinstance(kind, str)
+            kind not in (*_PRIMITIVES, *NAMED, "array", "map") and isinstance(kind, str)
         ):
             return self._node(kind, space, level + 1)
         if not isinstance(kind, str):
             raise _wrong(f"{str(written)[:100]} has no type")
         node = AvroNode("record" if kind == "error" else kind)
-        if kind in _NAMED:
+        if kind in NAMED:
             space = self._name(node, written, space)
         if kind == "array":
             node.items = self._node(written.get("items"), space, level + 1)
@@ -161,7 +161,7 @@ class _Parser:
 
     def _name(self, node: AvroNode, written: dict[str, Any], space: str) -> str:
         name = written.get("name")
-        if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
+        if not isinstance(name, str) or not all(map(NAME.fullmatch, name.split("."))):
             raise _wrong(f"{name!r} is no name of a type")
         space = written.get("namespace", space) if "." not in name else space
         node.name = _full(name, space if isinstance(space, str) else "")

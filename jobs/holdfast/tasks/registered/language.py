@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.tasks.registered.avro import Avro
+from holdfast.tasks.registered.json_schema.language import JsonSchema
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema
 from holdfast.types.sources import Format
@@ -25,9 +26,12 @@ class Language(Protocol):
     """Whether there are data that are not a record."""
 
     def columns_of(
-        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
         """The columns that ksqlDB infers from a schema; of unwrapped ones ROWKEY or ROWVAL.
+
+        Args:
+            exact: names stay as they are written, as with a schema's id; else in upper case.
 
         Raises:
             SchemaRefused: it is malformed, or holds no column.
@@ -47,7 +51,7 @@ class Language(Protocol):
         """
 
 
-LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro()}
+LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro(), Format.JSON_SR: JsonSchema()}
 
 
 def encode_registered(

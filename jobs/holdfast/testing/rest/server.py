@@ -111,7 +111,7 @@ async def asked_server(
 
 def _parts(script: Script, topics: Topics, life: Life, url: str) -> _Parts:
     """The parts of `holdfast serve`, with stores in memory."""
-    files, catalog = MemoryTopics(topics), ScriptCatalog([script])
+    files, catalog = MemoryTopics(topics), ScriptCatalog([script], lambda _: topics.schemas)
     catalog.refresh(files.describe)
     standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored()}
     log = Log(_SETTINGS.client(), _SETTINGS.state.delete_retention_ms)
@@ -119,7 +119,7 @@ def _parts(script: Script, topics: Topics, life: Life, url: str) -> _Parts:
     plan = Plan(int(SERVER), (url,), 1)
     members = Members(plan, PeerSettings(), lambda: list(standbys.values()), catalog.expected)
     reader, internal = ClusterReader(local, members), Internal(local, members)
-    streams = Streams(_SETTINGS.client(), files, files.tail)
+    streams = Streams(_SETTINGS.client(), files, files.tail, topics.schemas)
     engine = QueryEngine(catalog, reader, _SETTINGS.serve, streams)
     return _Parts(Serving(_SETTINGS, catalog, reader, members, internal), engine, local)
 

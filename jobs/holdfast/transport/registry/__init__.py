@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.transport.registry.client import RegistryClient, open_registry
+from holdfast.transport.registry.client import RegistryClient, open_registry, registry_of
 from holdfast.transport.registry.memory import MemoryRegistry
 
-__all__ = ["MemoryRegistry", "RegistryClient", "open_registry"]
+__all__ = ["MemoryRegistry", "RegistryClient", "open_registry", "registry_of"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as _Found
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-__all__ = ["RegistryClient", "open_registry"]
+__all__ = ["RegistryClient", "open_registry", "registry_of"]
 
 _Result = TypeVar("_Result")
 _TIMEOUT_MS = "request.timeout.ms"
@@ -31,6 +31,15 @@ def open_registry(properties: Mapping[str, str]) -> RegistryClient:
         RegistryUnavailable: no registry is configured.
     """
     return _opened(tuple(sorted(properties.items())))
+
+
+def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
+    """The client for these properties; None where they name no registry.
+
+    Raises:
+        RegistryUnavailable: a certificate cannot be read.
+    """
+    return open_registry(properties) if properties else None
 
 
 @cache

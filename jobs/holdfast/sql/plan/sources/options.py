@@ -46,7 +46,7 @@ _LATER = {
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("PROTOBUF", "JSON_SR")
+_LATER_FORMATS = ("PROTOBUF",)
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
 _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -178,7 +178,7 @@ class _Reader:
             raise self._script.unsupported(
                 item.at,
                 f"the format {name} is not supported yet",
-                action="use AVRO or JSON",
+                action="use AVRO, JSON_SR or JSON",
             )
         if name not in Format.__members__:
             hint = did_you_mean(name, Format.__members__)
@@ -431,7 +431,7 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
             where = "" if kafka else f", column: `{column.name}`"
             return f"The '{chosen}' format does not support type '{base}'{where}"
     for column in columns:
-        if chosen is Format.JSON and (found := _odd_map(column.type)):
+        if chosen in (Format.JSON, Format.JSON_SR) and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
     return _no_message(columns) if chosen is Format.PROTOBUF_NOSR else ""
 

@@ -71,6 +71,7 @@ class SchemaPart:
             found = language.columns_of(
                 data.schema, data.full_name,
                 unwrapped=self.unwrapped and language.unwraps, key=self.key,
+                exact=self._id is not None,
             )  # fmt: skip
         except SchemaRefused as error:
             raise self._refused(error) from None

@@ -170,7 +170,7 @@ def _may_wrap(options: Options) -> bool:
 
 
 def _check_table(script: Script, statement: CreateSource, keys: tuple[Column, ...]) -> None:
-    if statement.kind == "TABLE" and statement.columns and not keys:
+    if statement.kind == "TABLE" and not keys:
         raise script.invalid(
             statement.name.at, "Tables require a PRIMARY KEY. Please define the PRIMARY KEY.",
             action="write (id TYPE PRIMARY KEY, ...)",

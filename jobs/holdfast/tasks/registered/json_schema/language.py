@@ -1,0 +1,219 @@
+"""JSON Schema: columns from schemas and back, by ksqlDB's and Connect's conventions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from holdfast.errors import SchemaRefused
+from holdfast.tasks.registered.json_schema.encode import JsonEncoder
+from holdfast.tasks.registered.json_schema.nodes import JsonField, JsonNode, bare
+from holdfast.tasks.registered.json_schema.parse import parse_json_schema
+from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.schemas import DataSchema, Schema, SchemaKind
+
+__all__ = ["JsonSchema"]
+
+_Names: TypeAlias = Callable[[str], str]
+"""Names of fields -> names of columns."""
+_ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
+_ENCODERS_MAX = 1_000
+_DIGITS_MAX = 38
+_SQL = {
+    "boolean": BOOLEAN,
+    "int32": INTEGER,
+    "int64": BIGINT,
+    "float64": DOUBLE,
+    "string": STRING,
+    "bytes": SqlType(Base.BYTES),
+    "date": SqlType(Base.DATE),
+    "time": SqlType(Base.TIME),
+    "timestamp": SqlType(Base.TIMESTAMP),
+}
+_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
+
+
+class JsonSchema:
+    """See `Language`.  Schemas have no name: `full_name` is not used, as in ksqlDB."""
+
+    unwraps = True
+
+    def __init__(self) -> None:
+        self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], JsonEncoder] = {}
+
+    def columns_of(
+        self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
+    ) -> tuple[Column, ...]:
+        root, name_of = bare(parse_json_schema(schema)), _as_written if exact else str.upper
+        if unwrapped:
+            found = _sql_type(root, (), "its root", name_of)
+            only = Column(_ROWKEY if key else _ROWVAL, found) if found is not None else None
+            columns: tuple[Column, ...] = (only,) if only is not None else ()
+        elif root.kind in ("struct", "union"):
+            columns = _columns(root.fields, (root,), "", name_of)
+        else:
+            raise SchemaRefused(
+                "Schema returned from schema registry is anonymous type.",
+                cause=f"it is {root.label}, not an object with a property for each column",
+                action="To use this schema with ksqlDB, set 'WRAP_SINGLE_VALUE=false' in the WITH "
+                "clause properties.",
+            )
+        if not columns:
+            raise SchemaRefused(
+                "Schema does not include any columns with types that ksqlDB supports.",
+                cause=f"it is {root.label}",
+            )
+        return columns
+
+    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+        written = _optional(columns[0].type, None) if unwrapped else _object(columns)
+        return Schema(SchemaKind.JSON, json.dumps(written, separators=(",", ":")))
+
+    def encode(
+        self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
+        *, unwrapped: bool,
+    ) -> Sequence[bytes | None]:  # fmt: skip
+        if data is None or data.id is None:
+            raise SchemaRefused(
+                "A record cannot be written in JSON_SR: its schema has no id.",
+                cause="it was not registered at the start",
+            )
+        made = (data, tuple(columns), unwrapped)
+        encoder = self._encoders.get(made)
+        if encoder is None:
+            if len(self._encoders) >= _ENCODERS_MAX:
+                self._encoders.clear()
+            encoder = self._encoders[made] = JsonEncoder(data, columns, unwrapped=unwrapped)
+        return encoder.encode(arrays)
+
+
+def _as_written(name: str) -> str:
+    return name
+
+
+def _columns(
+    fields: Iterable[JsonField], within: tuple[JsonNode, ...], path: str, name_of: _Names
+) -> tuple[Column, ...]:
+    """A field of a type without a SQL type is left out, the last of one name counts."""
+    found: dict[str, SqlType] = {}
+    for each in fields:
+        kind = _sql_type(each.type, within, f"{path}{each.name}", name_of)
+        if kind is not None:
+            found[name_of(each.name)] = kind
+    return tuple(Column(name, kind) for name, kind in found.items())
+
+
+def _sql_type(
+    written: JsonNode, within: tuple[JsonNode, ...], path: str, name_of: _Names
+) -> SqlType | None:
+    """The SQL type; None: there is none, for instance for an object within itself.
+
+    Raises:
+        SchemaRefused: Connect cannot translate the schema at all.
+    """
+    node = bare(written)
+    if node in within:
+        return None
+    inner = (*within, node)
+    if node.kind == "unsupported":
+        raise SchemaRefused(
+            f"The JSON schema cannot be translated: {path} is {node.why}.",
+            action='give it a "type", or list the columns: (name TYPE, ...)',
+        )
+    if node.kind == "decimal":
+        fits = 0 <= node.scale <= node.precision and 0 < node.precision <= _DIGITS_MAX
+        return SqlType(Base.DECIMAL, node.precision, node.scale) if fits else None
+    if node.kind in _SQL:
+        return _SQL[node.kind]
+    if node.kind == "map":
+        return _map_type(node, inner, path, name_of)
+    if node.kind == "array" and node.items is not None:
+        element = _sql_type(node.items, inner, f"{path}[]", name_of)
+        return None if element is None else SqlType(Base.ARRAY, element=element)
+    fields = _columns(node.fields, inner, f"{path}.", name_of)
+    return SqlType(Base.STRUCT, fields=fields) if fields else None
+
+
+def _map_type(
+    node: JsonNode, within: tuple[JsonNode, ...], path: str, name_of: _Names
+) -> SqlType | None:
+    assert node.items is not None
+    key = STRING if node.key is None else _sql_type(node.key, within, f"{path}.key", name_of)
+    value = _sql_type(node.items, within, f"{path}.value", name_of)
+    if key is None or value is None or key.base not in _MAP_KEYS:
+        return None
+    # As in ksqlDB, which reads keys of all types as text.
+    return SqlType(Base.MAP, element=value)
+
+
+def _object(columns: Sequence[Column]) -> dict[str, Any]:
+    # ksqlDB's converter keeps properties in a Java HashMap; the same text has the same version.
+    at = {c.name: i for i, c in enumerate(columns)}
+    types = {c.name: c.type for c in columns}
+    properties = {name: _optional(types[name], at[name]) for name in _java_order(list(at))}
+    return {"type": "object", "properties": properties}
+
+
+def _java_order(names: Sequence[str]) -> list[str]:
+    """The names in the order of a Java HashMap: by the low bits of their hashes."""
+    size = 16
+    while len(names) > size * 3 // 4:
+        size *= 2
+    return sorted(names, key=lambda name: _java_hash(name) & (size - 1))
+
+
+def _java_hash(text: str) -> int:
+    found = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        found = (found * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    return found ^ (found >> 16)
+
+
+def _optional(kind: SqlType, index: int | None) -> dict[str, Any]:
+    either = {"oneOf": [{"type": "null"}, _written(kind)]}
+    return either if index is None else {"connect.index": index, **either}
+
+
+def _written(kind: SqlType) -> dict[str, Any]:
+    """The type as ksqlDB's converter writes it, without null."""
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return {"type": "array", "items": _optional(kind.element, None)}
+    if kind.base is Base.MAP and kind.element is not None:
+        entry = _object((Column("key", kind.map_key), Column("value", kind.element)))
+        return {"type": "array", "connect.type": "map", "items": entry}
+    if kind.base is Base.STRUCT:
+        return _object(kind.fields)
+    if kind.base is Base.DECIMAL:
+        return _connect("number", "bytes", "Decimal") | {
+            "connect.parameters": {
+                "scale": str(kind.scale),
+                "connect.decimal.precision": str(kind.precision),
+            }
+        }
+    return _WRITTEN[kind.base]
+
+
+def _connect(kind: str, connect: str, name: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "title": f"org.apache.kafka.connect.data.{name}",
+        "connect.version": 1,
+        "connect.type": connect,
+    }
+
+
+_WRITTEN: dict[Base, dict[str, Any]] = {
+    Base.BOOLEAN: {"type": "boolean"},
+    Base.INTEGER: {"type": "integer", "connect.type": "int32"},
+    Base.BIGINT: {"type": "integer", "connect.type": "int64"},
+    Base.DOUBLE: {"type": "number", "connect.type": "float64"},
+    Base.STRING: {"type": "string"},
+    Base.BYTES: {"type": "string", "connect.type": "bytes"},
+    Base.DATE: _connect("integer", "int32", "Date"),
+    Base.TIME: _connect("integer", "int32", "Time"),
+    Base.TIMESTAMP: _connect("integer", "int64", "Timestamp"),
+}
