@@ -16,7 +16,14 @@ from holdfast.errors import HoldfastError, Refused, told_parts
 from holdfast.types.left_out import LeftOut
 from holdfast.types.status import JobState, JobStatus
 
-__all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
+__all__ = [
+    "Deployment",
+    "DeploymentState",
+    "await_ready",
+    "driver_facts",
+    "fetch_status",
+    "refuse_other_revision",
+]
 
 _POLL_S = 0.5
 
@@ -124,6 +131,24 @@ def _left_out(told: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     counts = {query.sink: query.left_out for query in status.queries.values()}
     return {"warnings": status.warnings(), "left_out": counts}
+
+
+def refuse_other_revision(name: str, present: int, expected: int | None) -> None:
+    """Refuse to roll a deployment back from a revision that is not the one to be undone.
+
+    Args:
+        expected: the revision to be undone; None for whichever is present.
+
+    Raises:
+        Refused: another one is present.
+    """
+    if expected is None or present == expected:
+        return
+    raise Refused(
+        f"{name} is at revision {present}, not {expected}: it is not rolled back.",
+        cause="somebody deployed it, or rolled it back, meanwhile",
+        action="look at it (`holdfast status`); without --only-from the present revision is undone",
+    )
 
 
 def await_ready(
