@@ -16,6 +16,7 @@ __all__ = [
     "command",
     "compaction_defaults",
     "compaction_schedule",
+    "home",
     "image",
     "namespace",
     "sql_folder",
@@ -73,6 +74,11 @@ def status_pattern(in_namespace: str) -> str:
 def command() -> str:
     """The executable that runs Holdfast's command line on this machine."""
     return os.environ.get(_COMMAND, "holdfast")
+
+
+def home() -> str:
+    """The folder of all local files, for runs that name none."""
+    return os.environ.get("HOLDFAST_HOME") or ".holdfast"
 
 
 def chaos_job() -> str | None:
