@@ -164,26 +164,28 @@ class _Leases(BaseHTTPRequestHandler):
         found: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         return found
 
-    def _known(self, version: str | None) -> bool:
+    def _known(self, only: dict[str, Any]) -> bool:
         name = self.path.rpartition("/")[2]
         status = 403 if self.forbidden else 404 if name not in self.held else 200
-        if status == 200 and version not in {None, self._version(name)}:
+        if status == 200 and not self._given(only).items() <= self.held[name]["metadata"].items():
             status = 409
         if status != 200:
             self._answer(status, {"kind": "Status", "code": status})
         return status == 200
 
-    def _version(self, name: str) -> str:
-        return str(self.held[name]["metadata"]["resourceVersion"])
+    @staticmethod
+    def _given(only: dict[str, Any]) -> dict[str, Any]:
+        return {key: only[key] for key in ("uid", "resourceVersion") if key in only}
 
     def _keep(self, lease: dict[str, Any]) -> None:
         type(self).version += 1
         lease["metadata"]["resourceVersion"] = str(self.version)
+        lease["metadata"].setdefault("uid", f"uid-{self.version}")
         self.held[lease["metadata"]["name"]] = lease
         self._answer(200, lease)
 
     def do_GET(self) -> None:
-        if self._known(None):
+        if self._known({}):
             self._answer(200, self.held[self.path.rpartition("/")[2]])
 
     def do_POST(self) -> None:
@@ -195,12 +197,13 @@ class _Leases(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         lease = self._body()
-        if self._known(lease["metadata"].get("resourceVersion")):
+        gone = self.path.rpartition("/")[2] not in self.held
+        # As the API server does for Leases (its strategy allows to create by an update).
+        if (gone and "uid" not in lease["metadata"]) or self._known(lease["metadata"]):
             self._keep(lease)
 
     def do_DELETE(self) -> None:
-        only = self._body().get("preconditions", {}).get("resourceVersion")
-        if self._known(only):
+        if self._known(self._body().get("preconditions", {})):
             self._answer(200, self.held.pop(self.path.rpartition("/")[2]))
 
     def log_message(self, *_: object) -> None:

@@ -43,14 +43,18 @@ class LeaseLock:
         return call is not None
 
     def free(self, held: Held) -> None:
-        only = k8s.V1Preconditions(resource_version=held.version)
+        uid, version = _parts(held)
+        only = k8s.V1Preconditions(uid=uid, resource_version=version)
         options = k8s.V1DeleteOptions(preconditions=only)
         self._asked(self._api.delete_namespaced_lease, self._name, self._namespace, body=options)
 
     def _metadata(self, instead_of: Held | None) -> k8s.V1ObjectMeta:
+        # Without the uid the API server would make a Lease that has gone meanwhile.
+        uid, version = _parts(instead_of) if instead_of else (None, None)
         return k8s.V1ObjectMeta(
             name=self._name,
-            resource_version=instead_of.version if instead_of else None,
+            uid=uid,
+            resource_version=version,
             labels={"app.kubernetes.io/managed-by": "airflow"},
         )
 
@@ -71,7 +75,12 @@ class LeaseLock:
 
 
 def _version(metadata: k8s.V1ObjectMeta) -> str:
-    return str(metadata.resource_version)
+    return f"{metadata.uid}/{metadata.resource_version}"
+
+
+def _parts(held: Held) -> tuple[str, str]:
+    uid, _, version = held.version.partition("/")
+    return uid, version
 
 
 def _spec(holder: Holder) -> k8s.V1LeaseSpec:
