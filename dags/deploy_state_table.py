@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TriggerRule
 
+from holdfast_airflow.assets import PublishDeployment
 from holdfast_airflow.locks.tasks import RUNS_AT_ONCE, lock_job, unlock_job
 from holdfast_airflow.operator import HoldfastOperator, LeftOutOperator, RollBackOperator
 from holdfast_airflow.params import deploy_params
@@ -27,6 +27,7 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 | `deploy` | a new revision, ready or taken back | the previous revision runs |
 | `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
 | `smoke_check` | commit markers, results, and a pull query for each table | `roll_back` |
+| `deployed` | an event of each table's asset | the tables stay deployed |
 | `left_out` | how much of its input is in no result | the table stays deployed |
 | `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
 | `unlock_job` | lets the next run of the same job begin | the next run takes over |
@@ -81,7 +82,12 @@ with DAG(
         execution_timeout=timedelta(minutes=30),
     )
     # A leaf of its own: without it, a run whose table was rolled back would end in success.
-    deployed = EmptyOperator(task_id="deployed")
+    deployed = PublishDeployment(
+        task_id="deployed",
+        told_by=smoke.task_id,
+        deploy=deploy.task_id,
+        caught_up=caught_up.task_id,
+    )
     left_out = LeftOutOperator(task_id="left_out", smoke=smoke.task_id)
 
     lock >> validate >> topics >> deploy >> caught_up >> smoke >> [deployed, left_out]

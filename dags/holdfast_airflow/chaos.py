@@ -9,6 +9,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TriggerRule
 
 from holdfast_airflow import steps
+from holdfast_airflow.assets import PublishChaos
 from holdfast_airflow.locks.tasks import lock_job, unlock_job
 from holdfast_airflow.operator import RunFolderOperator
 from holdfast_airflow.request import CHAOS_FOLDER
@@ -27,6 +28,7 @@ CHAOS_DOC = """
 | `quiesce` | waits until the input is read and no transaction is open | the verdict says so |
 | `verify` | recomputes every table from the input; judges tables and run | **not valid** |
 | `report` | HTML, PNG and JUnit XML beside the history; verdict and path are its XCom | |
+| `publish` | an event of each table's asset, with the verdict | nobody is told |
 | `unlock_job` | lets the next run of the same job begin | the next run takes over |
 
 The run succeeds only with the verdict valid. The reason of a failure is the last line of the
@@ -77,5 +79,8 @@ def chaos_tasks() -> None:
     # With only a teardown after them, workload and nemesis are leaves, too: a stopped run, whose
     # later tasks are all skipped, has failed.
     precheck >> lock >> baseline >> [workload, nemesis] >> heal >> quiesce >> verify
-    verify >> [report, proved] >> unlock_job(lock)
+    publish = PublishChaos(task_id="publish", told_by=report.task_id)
+    verify >> [report, proved]
+    report >> publish
+    [publish, proved] >> unlock_job(lock)
     heal.as_teardown(setups=precheck)

@@ -86,7 +86,8 @@ def test_the_steps_of_a_chaos_run(bag: DagBag, name: str) -> None:
         "heal": {"quiesce"},
         "quiesce": {"verify"},
         "verify": {"report", "proved"},
-        "report": {"unlock_job"},
+        "report": {"publish"},
+        "publish": {"unlock_job"},
         "proved": {"unlock_job"},
         "unlock_job": set(),
     }
@@ -150,7 +151,8 @@ def test_the_steps_of_a_compaction(bag: DagBag) -> None:
         "approved": {"apply", "put_back"},
         "apply": {"put_back"},
         "put_back": {"verify"},
-        "verify": set(),
+        "verify": {"publish"},
+        "publish": set(),
     }
     tasks = dag.task_dict
     assert tasks["put_back"].is_teardown, "also of a run that somebody stops"

@@ -50,6 +50,7 @@ class Deployment:
         lag: source offsets not yet committed, None when unknown.
         reason: why it is not ready.
         warnings: the tables that leave out too much of their input, with the amounts.
+        rows: by table: the rows that its stores had when the driver last looked.
         left_out: by table: the counts of its input and of records that are in no result.
         details: fields that only this target knows.
     """
@@ -65,6 +66,7 @@ class Deployment:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -121,16 +123,18 @@ def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
         "caught_up": bool(told.get("caught_up")),
         "lag": told.get("lag"),
         "reason": str(told.get("reason", "")),
-        **_left_out(told),
+        **_of_tables(told),
     }
 
 
-def _left_out(told: Mapping[str, Any]) -> dict[str, Any]:
+def _of_tables(told: Mapping[str, Any]) -> dict[str, Any]:
     status = JobStatus.of(told)
     if status is None:
         return {}
-    counts = {query.sink: query.left_out for query in status.queries.values()}
-    return {"warnings": status.warnings(), "left_out": counts}
+    queries = status.queries.values()
+    rows = {q.sink: sum(p.rows for p in q.state_partitions) for q in queries if q.state_partitions}
+    counts = {query.sink: query.left_out for query in queries}
+    return {"warnings": status.warnings(), "left_out": counts, "rows": rows}
 
 
 def refuse_other_revision(name: str, present: int, expected: int | None) -> None:
