@@ -53,6 +53,15 @@ def _grants(role: Manifest) -> set[tuple[str, str]]:
     return {(r, v) for rule in role["rules"] for r in rule["resources"] for v in rule["verbs"]}
 
 
+def test_airflow_may_lock_jobs_where_they_are(render: Render) -> None:
+    role = next(
+        m for m in render(CHART)
+        if m["kind"] == "Role" and m["metadata"]["name"] == "airflow"
+        and m["metadata"]["namespace"] == "holdfast"
+    )  # fmt: skip
+    assert {("leases", verb) for verb in ("get", "create", "update", "delete")} <= _grants(role)
+
+
 def test_helm_finds_nothing_to_complain_about() -> None:
     command = [HELM, "lint", "--strict", str(CHARTS / CHART)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -129,6 +129,25 @@ def test_a_release_that_is_not_there_is_absent(
     assert "There is no release x in the namespace holdfast" in capsys.readouterr().err
 
 
+def test_a_revision_of_somebody_else_is_not_rolled_back(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = tmp_path / "said"
+    history = [{"revision": n, "status": "superseded"} for n in (1, 2)]
+    history.append({"revision": 3, "status": "deployed"})
+    script(
+        program,
+        f'[ "$1" = version ] && {{ echo v3.19.0; exit 0; }}\necho "$@" >> {said}\n'
+        f"[ \"$1\" = history ] && echo '{json.dumps(history)}'\nexit 0",
+    )
+    back = ["rollback", "x", "--target", "kubernetes", "--only-from"]
+    assert main([*back, "2"]) == 2
+    assert "x is at revision 3, not 2: it is not rolled back" in capsys.readouterr().err
+    assert "rollback" not in said.read_text()
+    assert main([*back, "3"]) == 0
+    assert "rollback x 2 " in said.read_text()
+
+
 @pytest.mark.parametrize(
     ("version", "flag"), [("v3.19.0", "--atomic"), ("v4.3.1", "--rollback-on-failure")]
 )

@@ -11,7 +11,13 @@ from typing import Any
 
 import yaml
 
-from holdfast.deploy.deployment import Deployment, DeploymentState, driver_facts, fetch_status
+from holdfast.deploy.deployment import (
+    Deployment,
+    DeploymentState,
+    driver_facts,
+    fetch_status,
+    refuse_other_revision,
+)
 from holdfast.deploy.kubernetes.helm import (
     EVERY_STATE,
     find_chart,
@@ -116,15 +122,22 @@ class KubernetesDeployment:
             self._change([*upgrade, rollback_on_failure()], timeout_s, tell)
         return self.status()
 
-    def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
+    def rollback(
+        self, timeout_s: float, tell: _Tell, *, only_from: int | None = None
+    ) -> Deployment:
         """Rolls back to the previously deployed revision; without one, uninstalls the release.
 
+        Args:
+            only_from: the revision to be undone; None for whichever is present.
+
         Raises:
-            Refused: there is no release.
+            Refused: there is no release, or another revision is present.
             HoldfastError: that revision did not become ready either.
         """
         self._need()
-        revision = last_good(self._history())
+        history = self._history()
+        refuse_other_revision(self._name, int(history[-1]["revision"]), only_from)
+        revision = last_good(history)
         if not revision:
             tell(f"{self._name} has no revision before this one: uninstalling")
             return self.undeploy(delete_state=False)
