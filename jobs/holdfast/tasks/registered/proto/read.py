@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -46,15 +47,20 @@ _FITS: Mapping[Base, tuple[str, ...]] = {
     Base.STRING: ("string", "bool", *_WHOLE),
     Base.BYTES: ("bytes",),
 }
-_ARROW: Mapping[str, pa.DataType] = {
-    **dict.fromkeys(_SMALL, pa.int32()),
-    **dict.fromkeys(("int64", "sint64", "sfixed64"), pa.int64()),
-    **dict.fromkeys(("uint32", "fixed32"), pa.uint32()),
-    **dict.fromkeys(("uint64", "fixed64"), pa.uint64()),
-    "float": pa.float32(), "double": pa.float64(), "bool": pa.bool_(),
-    "string": pa.string(), "bytes": pa.binary(),
-}  # fmt: skip
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
+
+
+@cache
+def _arrow_types() -> Mapping[str, pa.DataType]:
+    """By Protobuf's scalar types; made when they are used, since Arrow is loaded late."""
+    return {
+        **dict.fromkeys(_SMALL, pa.int32()),
+        **dict.fromkeys(("int64", "sint64", "sfixed64"), pa.int64()),
+        **dict.fromkeys(("uint32", "fixed32"), pa.uint32()),
+        **dict.fromkeys(("uint64", "fixed64"), pa.uint64()),
+        "float": pa.float32(), "double": pa.float64(), "bool": pa.bool_(),
+        "string": pa.string(), "bytes": pa.binary(),
+    }  # fmt: skip
 
 
 class MessageReader:
@@ -176,7 +182,7 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
 def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
     """With proto2's declared default in place of what is absent."""
     default: object = field.default
-    kind = pa.int32() if field.type in file.enums else _ARROW[field.type]
+    kind = pa.int32() if field.type in file.enums else _arrow_types()[field.type]
     if field.type in file.enums:
         default = {n: number for number, n in file.enums[field.type].items()}.get(field.default)
     elif field.type in _WHOLE:
