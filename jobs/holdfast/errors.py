@@ -38,6 +38,7 @@ __all__ = [
     "RecordTooLarge",
     "Refused",
     "RegistryUnavailable",
+    "ResultRefused",
     "Retriable",
     "SchemaMissing",
     "SchemaRefused",
@@ -225,12 +226,16 @@ class IncompatibleStatement(Refused):
     """The table's changelog was written by a statement whose state differs."""
 
 
+class ResultRefused(Refused):
+    """A query's results cannot be written until somebody acts: it alone stands still meanwhile."""
+
+
 class SchemaMissing(Refused):
     """The schema registry has no schema with that id, subject or version."""
 
 
-class SchemaRefused(Refused):
-    """The schema registry does not take a schema: choose another subject, or other columns."""
+class SchemaRefused(ResultRefused):
+    """A schema is malformed, or takes no such columns or values, or the registry refuses it."""
 
 
 class SinkOwned(Refused):
@@ -281,7 +286,7 @@ class UndecodableRecord(Refused):
     """A record could not be decoded and the policy is to fail."""
 
 
-class RecordTooLarge(Refused):
+class RecordTooLarge(ResultRefused):
     """A record is larger than its topic or the producer takes; its transaction was aborted."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
-from holdfast.errors import InvalidStatement, RecordTooLarge
+from holdfast.errors import InvalidStatement, ResultRefused
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
@@ -214,7 +214,7 @@ def _start(
         health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
         try:
             run_.prepare()
-        except RecordTooLarge as error:
+        except ResultRefused as error:
             keep_going.stand(run_, error)
             standing.append(run_)
     looks.board.state(JobState.RUNNING)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from holdfast.errors import HoldfastError, PlanAgain, RecordTooLarge, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, ResultRefused, Retriable
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.scoreboard import Scoreboard
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _AGAIN_S = 10.0  # retry interval if no broker answers: the main loop has other work
 
-Stand = Callable[[QueryRun, RecordTooLarge], None]
+Stand = Callable[[QueryRun, ResultRefused], None]
 """Has a query stand still that cannot go on, and says so."""
 
 
@@ -122,7 +122,7 @@ class Steering:
             _LOG.warning("%s is not resumed yet: %s", run_.query.id, error.fact)
             run_.hold()
             return False
-        except RecordTooLarge as error:
+        except ResultRefused as error:
             stand(run_, error)
         finally:
             self._health.serving()

@@ -37,6 +37,13 @@ CREATE TABLE sold WITH (KAFKA_TOPIC='{topic}-sold', FORMAT='AVRO') AS
 CREATE STREAM large WITH (KAFKA_TOPIC='{topic}-large') AS
   SELECT buyer, title, amount, currency FROM sales WHERE amount >= 90 EMIT CHANGES;
 """
+STRICT = """
+CREATE STREAM sales (buyer STRING KEY) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='AVRO');
+CREATE TABLE latest
+  WITH (KAFKA_TOPIC='{topic}-latest', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID={id}) AS
+  SELECT title, COUNT(*) AS n, LATEST_BY_OFFSET(currency, false) AS currency
+  FROM sales GROUP BY title EMIT CHANGES;
+"""
 TITLES, PARTITIONS = ("Aliens", "Brazil", "Ran"), 3
 _TITLE = {"name": "title", "type": "string"}
 _CURRENCY = {"name": "currency", "type": ["null", "string"], "default": None}
@@ -232,3 +239,40 @@ def test_a_sink_that_does_not_fit_its_subject_is_refused_at_the_start(job: Sales
     assert "refuses a schema" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert Admin(job.client).describe(f"{job.topic}-sold") is None, "nothing was made"
+
+
+def test_a_value_that_the_sink_s_schema_does_not_take_is_told_and_costs_nothing(job: Sales) -> None:
+    fields = [{"name": "N", "type": "long"}, {"name": "CURRENCY", "type": "string"}]
+    text = json.dumps({"type": "record", "name": "Latest", "fields": fields})
+    topic = f"{job.topic}-latest"
+    number = job.registry.register_schema(f"{topic}-value", Schema(text, "AVRO"))
+    (job.home / "job.sql").write_text(STRICT.format(topic=job.topic, id=number))
+    job.produce(300, 2)
+    producer = Producer(job.client)
+
+    def sold(title: str, currency: str | None) -> None:
+        sale = {"title": title, "amount": 1, "currency": currency}
+        producer.send(job.topic, b"b1", job.written(2, sale), partition=0)
+        producer.flush()
+
+    sold("Ran", None)
+    refused = job.finish()
+    assert refused.returncode == 2
+    assert "CURRENCY is NULL in " in refused.stderr
+    assert "but the schema's string takes no null" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    mended = STRICT.replace("CREATE TABLE", "CREATE OR REPLACE TABLE").replace(
+        "LATEST_BY_OFFSET(currency, false)", "COALESCE(LATEST_BY_OFFSET(currency, false), 'none')"
+    )
+    (job.home / "job.sql").write_text(mended.format(topic=job.topic, id=number))
+    sold("Aliens", "USD")
+    ended = job.finish()
+    assert ended.returncode == 0, ended.stderr
+    found = {k: job.read(topic, v, MessageField.VALUE) for k, v in job.records(topic)}
+    assert {k: row["N"] for k, row in found.items()} == {
+        b"Aliens": 101,
+        b"Brazil": 100,
+        b"Ran": 101,
+    }
+    assert (found[b"Aliens"]["CURRENCY"], found[b"Ran"]["CURRENCY"]) == ("USD", "none")

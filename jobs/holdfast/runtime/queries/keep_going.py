@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import HoldfastError, PlanAgain, RecordTooLarge, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, ResultRefused, Retriable
 from holdfast.runtime.jvm.failures import from_spark
 from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.watching.health import Health
@@ -87,7 +87,7 @@ class KeepGoing:
             if error is None:
                 continue
             cause = from_spark(run_.query.id, error)
-            if isinstance(cause, RecordTooLarge):
+            if isinstance(cause, ResultRefused):
                 self.stand(run_, cause)
                 continue
             # A batch raises a Holdfast error itself only when its own retries are used up.
@@ -98,11 +98,11 @@ class KeepGoing:
                 raise cause from error
             self._start_again(run_, cause)
 
-    def stand(self, run_: QueryRun, cause: RecordTooLarge) -> None:
+    def stand(self, run_: QueryRun, cause: ResultRefused) -> None:
         """Has a query stand still, and says so.
 
         Raises:
-            RecordTooLarge: the job is to end.
+            ResultRefused: the job is to end.
         """
         if self._ends:
             raise cause
@@ -131,7 +131,7 @@ class KeepGoing:
         standing.try_at = time.monotonic() + _TRY_S
         try:
             run_.prepare()
-        except RecordTooLarge as still:
+        except ResultRefused as still:
             self.stand(run_, still)
         except (PlanAgain, Retriable) as error:
             _LOG.warning("%s is not tried yet: %s", run_.query.id, error.fact)
@@ -147,7 +147,7 @@ class KeepGoing:
             self._health.phase(f"starting the stream of {run_.query.id} again")
             try:
                 run_.prepare()
-            except RecordTooLarge as larger:
+            except ResultRefused as larger:
                 self.stand(run_, larger)
                 self._health.serving()
                 return

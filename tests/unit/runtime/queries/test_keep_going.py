@@ -141,7 +141,12 @@ class _Other:
 
 
 @pytest.mark.parametrize(
-    "told", [_LARGE, RuntimeError(f"…\nholdfast.errors.RecordTooLarge: {_LARGE}")]
+    "told",
+    [
+        _LARGE,
+        RuntimeError(f"…\nholdfast.errors.RecordTooLarge: {_LARGE}"),
+        RuntimeError(f"…\nholdfast.errors.SchemaRefused: {_LARGE}"),
+    ],
 )
 def test_a_query_with_a_record_that_is_too_large_stands_still_alone(
     monkeypatch: pytest.MonkeyPatch, told: BaseException
