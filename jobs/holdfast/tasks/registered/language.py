@@ -41,6 +41,13 @@ class Language(Protocol):
             SchemaMissing: it has nothing of the full name.
         """
 
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        """Names of the records or messages among which a full name chooses; none: no choice.
+
+        Raises:
+            SchemaRefused: it is malformed.
+        """
+
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
         nullable: Nullable = Nullable.NONE,

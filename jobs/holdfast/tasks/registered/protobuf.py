@@ -35,12 +35,18 @@ class Protobuf:
             file = parse_proto(schema.text, schema.references)
             found = columns_of(file, _message(file, full_name), exact=exact)
         except ProtoError as error:
-            raise _refused(f"The schema cannot be read: {error}.", schema) from None
+            raise _unreadable(error, schema) from None
         if not found:
             raise _refused(
                 "Schema does not include any columns with types that ksqlDB supports.", schema
             )
         return found
+
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        try:
+            return parse_proto(schema.text, schema.references).top
+        except ProtoError as error:
+            raise _unreadable(error, schema) from None
 
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
@@ -92,6 +98,10 @@ def _message(file: ProtoFile, full_name: str) -> ProtoMessage:
         return file.named(full_name)
     except ProtoError as error:
         raise SchemaMissing(f"The schema has another name: {error}.") from None
+
+
+def _unreadable(error: ProtoError, schema: Schema) -> SchemaRefused:
+    return _refused(f"The schema cannot be read: {error}.", schema)
 
 
 def _refused(fact: str, schema: Schema) -> SchemaRefused:

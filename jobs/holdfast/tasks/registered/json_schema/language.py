@@ -70,6 +70,9 @@ class JsonSchema:
             )
         return columns
 
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        return ()
+
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
         nullable: Nullable = Nullable.NONE,
