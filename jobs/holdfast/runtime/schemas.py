@@ -8,7 +8,7 @@ from typing import TypeVar
 from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.topology import Sink, Source, Topology
 
-__all__ = ["needs_registry", "with_registered"]
+__all__ = ["needs_registry", "registered", "with_registered"]
 
 _Written = TypeVar("_Written", Sink, Source)
 
@@ -26,14 +26,15 @@ def with_registered(topology: Topology, schemas: Schemas) -> Topology:
         SchemaRefused: a schema is not compatible with what its subject has.
         RegistryUnavailable: the registry does not answer.
     """
-    queries = tuple(replace(q, sink=_registered(q.sink, schemas)) for q in topology.queries)
+    queries = tuple(replace(q, sink=registered(q.sink, schemas)) for q in topology.queries)
     insertions = tuple(
-        replace(i, source=_registered(i.source, schemas)) for i in topology.insertions
+        replace(i, source=registered(i.source, schemas)) for i in topology.insertions
     )
     return replace(topology, queries=queries, insertions=insertions)
 
 
-def _registered(written: _Written, schemas: Schemas) -> _Written:
+def registered(written: _Written, schemas: Schemas) -> _Written:
+    """One of them; see `with_registered`."""
     return replace(
         written,
         key_schema=_with_id(written.key_schema, schemas),

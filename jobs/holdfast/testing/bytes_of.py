@@ -45,11 +45,6 @@ class TopicCodec:
         self._schemas = schemas
         self._plain = AsJson(of, schemas)
 
-    @property
-    def is_text(self) -> bool:
-        """Whether keys and values spell their numbers out: in binary formats 0 and 0.0 are one."""
-        return self._plain.formats == (self._of.key_format, self._of.value_format)
-
     def encode(self, spec: Spec) -> RawRecord:
         """The bytes of an input record.
 
@@ -100,8 +95,9 @@ class TopicCodec:
         return of.value_format, of.value_columns, of.nullable
 
     def _decoded(self, data: bytes | None, *, key: bool) -> Any:
-        columns = self._of.key_columns if key else self._of.value_columns
-        return _decoded(data, self._plain.formats[0 if key else 1], columns)
+        form, columns, _ = self._of_part(key=key)
+        found = _decoded(data, self._plain.formats[0 if key else 1], columns)
+        return found if form.schema_kind is None else _whole_numbers(found)
 
     def _encoded(self, value: Any, *, key: bool, what: str) -> bytes | None:
         form, columns, nullable = self._of_part(key=key)
@@ -157,6 +153,17 @@ def _decoded(data: bytes | None, form: Format, columns: Sequence[Column]) -> Any
         (number,) = struct.unpack(_NUMBERS[base], data)
         return Decimal(repr(number)) if base is Base.DOUBLE else number
     return data.decode()
+
+
+def _whole_numbers(value: Any) -> Any:
+    """The value with 2 for 2.0: JSON shows a DOUBLE so, but a format with types has no scale."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(v) for v in value]
+    if isinstance(value, Decimal) and value.as_tuple().exponent == -1 and value == int(value):
+        return int(value)
+    return value
 
 
 def _window_bytes(window: SpecWindow) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.reader import PartitionReader
 
 Name = Callable[[str], str]
 
@@ -87,6 +88,38 @@ def test_a_file_needs_a_topic_and_must_exist(
     assert "--topic is needed" in capsys.readouterr().err
     assert main(["produce", "fligths", "--topic", "x", *servers]) == 2
     assert "or one of: flights, movies, sensors, payments" in capsys.readouterr().err
+
+
+def test_records_of_a_stream_go_to_its_topic_in_its_formats(
+    servers: list[str],
+    kafka: BrokerStatus,
+    kafka_topic_name: Name,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = kafka_topic_name("stream")
+    statements, lines = tmp_path / "x.sql", tmp_path / "x.ndjson"
+    statements.write_text(
+        "CREATE STREAM s (k INT KEY, a STRING, b DOUBLE) "
+        f"WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='DELIMITED', PARTITIONS=1);"
+    )
+    lines.write_text('{"k": 7, "a": "x,y", "b": 1.5}\n\n{"A": "z"}\n')
+    given = ["produce", str(lines), "--statements", str(statements)]
+    assert main([*given, "--source", "s", *servers]) == 0
+    reader = PartitionReader({"bootstrap.servers": kafka.bootstrap_servers}, topic, 0)
+    start, end = reader.bounds()
+    (chunk,) = reader.read(start, end)
+    reader.close()
+    assert chunk.keys == [b"\0\0\0\x07", None]
+    assert chunk.values == [b'"x,y",1.5', b"z,"]
+
+    lines.write_text('{"k": 7}\n{"k": "x"}\n')
+    assert main([*given, "--source", "s", *servers]) == 2
+    assert "x.ndjson, record 2, is not of S: K:" in capsys.readouterr().err
+    assert main([*given, "--source", "no", *servers]) == 2
+    assert "declare no stream or table no" in capsys.readouterr().err
+    assert main([*given, *servers]) == 2
+    assert "--source and --statements go together" in capsys.readouterr().err
 
 
 def test_kafka_commands_and_a_broker_found_by_its_home(

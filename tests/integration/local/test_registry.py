@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import signal
@@ -17,13 +18,21 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.main import cli
+from holdfast.cli.main import cli, main
 from holdfast.config.versions import REGISTRY_VERSION
 from holdfast.errors import Refused, RegistryUnavailable
+from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.local.ivy import REPOSITORY_VARIABLE
 from holdfast.local.probe import free_port, taken
 from holdfast.local.registry import LocalRegistry
+from holdfast.sql import compile_text
+from holdfast.tasks.registered.language import LANGUAGES
+from holdfast.transport.reader import PartitionReader
+from holdfast.transport.registry import open_registry
+from holdfast.types.schema import STRING, Column
+from holdfast.types.schemas import SchemaKind
+from holdfast.types.sources import Format
 from tests.support.registry_2 import registry_2
 
 _AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int"}]}'
@@ -75,6 +84,59 @@ def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(local: LocalRegi
     assert not psutil.pid_exists(second.pid)
     assert not taken(second.port)
     assert local.stop() is False
+
+
+def test_a_json_schema_of_a_single_value_is_taken(local: LocalRegistry) -> None:
+    """Apicurio wants to be told that it is one; ksqlDB's schemas do not say it."""
+    client = open_registry({"url": local.start(port=0).url})
+    language = LANGUAGES[Format.JSON_SR]
+    for unwrapped in (True, False):
+        schema = language.schema_of([Column("ID", STRING)], "", unwrapped=unwrapped)
+        first = client.register(f"json-{unwrapped}", schema)
+        assert client.register(f"json-{unwrapped}", schema) == first
+        found = client.latest(f"json-{unwrapped}")
+        assert found is not None
+        assert (found.id, found.version) == (first, 1)
+        assert client.by_id(first).kind is SchemaKind.JSON
+        columns = language.columns_of(found.schema, "", unwrapped=unwrapped, key=True)
+        assert [c.type for c in columns] == [STRING]
+
+
+@pytest.mark.parametrize("form", [Format.AVRO, Format.JSON_SR])
+def test_produce_writes_a_stream_in_its_formats(
+    local: LocalRegistry, kafka: BrokerStatus, tmp_path: Path, form: Format
+) -> None:
+    topic = f"produced-{form}-{tmp_path.name}"
+    statements, lines = tmp_path / "x.sql", tmp_path / "x.ndjson"
+    statements.write_text(
+        "CREATE STREAM orders (id BIGINT KEY, item STRING, price DECIMAL(6, 2), t ARRAY<STRING>) "
+        f"WITH (KAFKA_TOPIC='{topic}', FORMAT='{form}', PARTITIONS=1);"
+    )
+    rows = [{"id": i, "item": f"i{i}", "price": i / 4, "t": ["a"]} for i in range(2_500)]
+    lines.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    properties = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "schema.registry.url": local.start(port=0).url,
+    }
+    options = [o for p in properties.items() for o in ("--set", "=".join(p))]
+    given = ["produce", str(lines), "--statements", str(statements), "--source", "orders"]
+    assert main([*given, *options]) == 0
+    schemas = open_registry({"url": properties["schema.registry.url"]})
+    source = compile_text(statements.read_text()).sources[0]
+    reader = PartitionReader({"bootstrap.servers": kafka.bootstrap_servers}, topic, 0)
+    start, end = reader.bounds()
+    chunks = list(reader.read(start, end))
+    reader.close()
+    keys = [k for c in chunks for k in c.keys]
+    values = [v for c in chunks for v in c.values]
+    key = key_decoder(form, source.key_columns, source.key_columns, schemas=schemas).decode(keys)
+    value = value_decoder(form, source.value_columns, source.value_columns, schemas=schemas)
+    found = value.decode(values)
+    assert not key.bad
+    assert not found.bad
+    assert key.columns[0].to_pylist() == [r["id"] for r in rows]
+    assert found.columns[0].to_pylist() == [r["item"] for r in rows]
+    assert found.columns[1].cast("float64").to_pylist() == [r["price"] for r in rows]
 
 
 def test_without_kafka_it_says_what_to_start(tmp_path: Path) -> None:

@@ -143,6 +143,43 @@ def test_what_we_write_keeps_to_the_schema_and_is_read_back(
         assert other[-1].as_py() is None
 
 
+_QUICK = tuple(c for c in _COLUMNS if c.name not in ("RAW", "COUNTS", "PARTS"))
+
+
+@given(
+    rows=_ROWS, odd=st.lists(st.sampled_from(["1.5", "x", 7, True, [], {}, 10**400]), max_size=2)
+)
+def test_the_fast_decoders_read_what_the_exact_one_reads(
+    rows: list[dict[str, Any]], odd: list[Any]
+) -> None:
+    """A map among the wanted columns leaves every record to the exact one."""
+    kinds = {"string": STRING, "integer": BIGINT, "number": DOUBLE, "boolean": BOOLEAN}
+    names = {kind: name for name, kind in kinds.items()} | {INTEGER: "integer"}
+    properties = {c.name.lower(): {"type": names[c.type]} for c in _QUICK if c.type in names}
+    written = _object(
+        **properties,
+        price=_DECIMAL_SCHEMA,
+        tags={"type": "array", "items": {"type": "string"}},
+        place=_object(b={"type": "string"}, a={"type": "integer"}),
+        m={"type": "object", "connect.type": "map", "additionalProperties": {"type": "integer"}},
+    )
+    documents = [
+        {
+            **{c.name.lower(): r[c.name] for c in _QUICK},
+            "price": None if r["PRICE"] is None else float(r["PRICE"]),
+            "place": r["PLACE"] and {"a": r["PLACE"]["A"], "b": r["PLACE"]["b"]},
+        }
+        for r in rows
+    ]
+    documents += [{**documents[0], c.name.lower(): value} for value in odd for c in _QUICK]
+    payloads: list[bytes | None] = [_bytes(d) for d in documents]
+    fast = _read(written, _QUICK, payloads)
+    exact = _read(written, (*_QUICK, Column("M", _MAP)), payloads)
+    assert fast.bad == exact.bad
+    for one, other in zip(fast.columns, exact.columns, strict=False):
+        assert one.equals(other)
+
+
 @pytest.mark.parametrize(("column", "value"), [
     (Column("V", kind), value) for kind, value in [
         (BIGINT, 1 << 60), (STRING, 'a"\n'), (DOUBLE, 0.5), (_DECIMAL, Decimal("1.500")),
@@ -335,6 +372,21 @@ def test_a_decimal_is_the_same_in_every_chunk(values: list[Any], together: bool)
     assert [one.columns[0][0].as_py() for one in apart] == [meant.get(v) for v in values]
 
 
+# Each definition has two fields of the next one: 2 ** 30 fields in all.
+_TWICE = {
+    "$ref": "#/definitions/d0",
+    "definitions": {
+        **{
+            f"d{i}": _object(
+                a={"$ref": f"#/definitions/d{i + 1}"}, b={"$ref": f"#/definitions/d{i + 1}"}
+            )
+            for i in range(30)
+        },
+        "d30": {"type": "integer"},
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -348,6 +400,7 @@ def test_a_decimal_is_the_same_in_every_chunk(values: list[Any], together: bool)
         ('{"type": "object", "properties": {"a": {"type": "array"}}}', "a is an array that"),
         ('{"type": "object", "properties": {"a": {}}}', "a is {}, which says no type"),
         ('{"allOf": ' * 300 + "[]" + "}" * 300, "no type"),
+        (json.dumps(_TWICE), "references counted each time"),
         ('{"items": ' * 300 + "{}" + "}" * 300, "more than 64 levels"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,11 @@ import orjson
 
 from holdfast.cli.progress import record_bar
 from holdfast.cli.samples import SAMPLES, Event
-from holdfast.cli.statements.options import job_options, load_settings
+from holdfast.cli.statements.options import Job, job_options, load_job, load_settings
 from holdfast.errors import Refused
 
 if TYPE_CHECKING:
+    from holdfast.cli.cluster.encoded import Encoded
     from holdfast.config.settings import Settings
 
 __all__ = ["command"]
@@ -34,13 +35,26 @@ class _Load:
     topic: str
     partitions: int
     count: int | None
-    events: Iterable[Event]
+    events: Iterable[Event | Encoded]
 
 
 @click.command("produce")
 @click.argument("what", metavar="flights|movies|sensors|payments|FILE.ndjson")
 @click.option("--topic", help="Topic to write; a FILE needs it, example data have their own.")
 @click.option("--key", "key_field", help="Field of a FILE's objects that becomes the key.")
+@click.option(
+    "--source",
+    "source_name",
+    metavar="NAME",
+    help="Stream or table whose columns the objects hold: they are written in its formats, into "
+    "its topic; its schemas are registered.",
+)
+@click.option(
+    "--statements",
+    metavar="SQL_FILE",
+    type=click.Path(path_type=Path),
+    help="File of statements that declares --source.",
+)
 @click.option("--rate", type=click.IntRange(min=1), help="Records per second, at most.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many records.")
 @click.option(
@@ -53,6 +67,8 @@ def command(
     what: str,
     topic: str | None,
     key_field: str | None,
+    source_name: str | None,
+    statements: Path | None,
     rate: int | None,
     limit: int | None,
     partitions: int | None,
@@ -67,8 +83,16 @@ def command(
     A name of example data wins over a file of the same name (write ./flights for that).
     FILE holds one JSON object per line; `-` reads standard input.
     """
-    settings = load_settings(config, overrides, home)
-    load = _example(what) if what in SAMPLES else _lines_of(what, topic, key_field)
+    if source_name is not None or statements is not None:
+        if source_name is None or statements is None or topic or key_field:
+            raise click.UsageError(
+                "--source and --statements go together, without --topic and --key."
+            )
+        job = load_job(statements, config, overrides, home)
+        settings, load = job.settings, _of_source(what, source_name, job)
+    else:
+        settings = load_settings(config, overrides, home)
+        load = _example(what) if what in SAMPLES else _lines_of(what, topic, key_field)
     load = _Load(
         load.label,
         topic or load.topic,
@@ -81,6 +105,22 @@ def command(
     seconds = time.monotonic() - began
     speed = f" ({count / seconds:,.0f} records/s)" if seconds > 0 else ""
     click.echo(f"{count:,} records to topic {load.topic} in {seconds:.1f} s{speed}")
+
+
+def _of_source(what: str, name: str, job: Job) -> _Load:
+    """The same objects as records of a stream or table."""
+    from holdfast.cli.cluster.encoded import declared_source, encoded
+    from holdfast.transport.registry import registry_of
+
+    schemas = registry_of(job.settings.registry.client())
+    source = declared_source(job.topology, name, schemas)
+    load = _example(what) if what in SAMPLES else _lines_of(what, source.topic, None)
+    return replace(
+        load,
+        topic=source.topic,
+        partitions=source.partitions or load.partitions,
+        events=encoded((e.value for e in load.events), source, load.label),
+    )
 
 
 def _example(name: str) -> _Load:
@@ -144,7 +184,7 @@ def _send(load: _Load, settings: Settings, rate: int | None) -> int:
 
 
 def _send_all(
-    send: Callable[[str, bytes | None, bytes], None],
+    send: Callable[[str, bytes | None, bytes | None], None],
     load: _Load,
     rate: int | None,
     advance: Callable[[int], None],

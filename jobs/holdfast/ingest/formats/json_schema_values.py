@@ -157,7 +157,7 @@ def _struct(
 
 
 def _union(node: JsonNode, kind: SqlType, path: str) -> Converter:
-    """Of a STRUCT with a field for each branch, or of a type that the branch in hand can be."""
+    """The converter to a STRUCT with a field for each branch, or to a type that a branch can be."""
     if kind.base is Base.STRUCT and fields_by_column(node.fields, kind.fields):
         return _union_struct(node, kind.fields, f"{path}->")
     converters: list[Converter | str] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +22,7 @@ __all__ = ["RegistryClient", "open_registry", "registry_of"]
 _Result = TypeVar("_Result")
 _TIMEOUT_MS = "request.timeout.ms"
 _TOKEN = "bearer.auth.token"  # noqa: S105 - the name of a property
+_DIALECT = "http://json-schema.org/draft-07/schema#"
 _REFUSALS = (409, 422)
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
@@ -44,7 +47,9 @@ def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
 
 @cache
 def _opened(properties: tuple[tuple[str, str], ...]) -> RegistryClient:
-    return RegistryClient(dict(properties))
+    made = RegistryClient(dict(properties))
+    atexit.register(made.close)
+    return made
 
 
 class RegistryClient:
@@ -56,6 +61,10 @@ class RegistryClient:
         self._client = _client(properties)
         self._lock = Lock()
         self._by_id: dict[int, Schema] = {}
+
+    def close(self) -> None:
+        """Closes the connections; no request may follow."""
+        self._client.close()
 
     def by_id(self, schema_id: int) -> Schema:
         known = self._by_id.get(schema_id)
@@ -79,6 +88,15 @@ class RegistryClient:
                 f"The schema for {subject} refers to others, which cannot be registered from here.",
                 action="register it with the registry's own tools; VALUE_SCHEMA_ID uses it",
             )
+        try:
+            return self._register(subject, schema)
+        except SchemaRefused:
+            dialect = _with_dialect(schema)
+            if dialect is None:
+                raise
+            return self._register(subject, dialect)
+
+    def _register(self, subject: str, schema: Schema) -> int:
         from confluent_kafka.schema_registry import Schema as Wanted
 
         wanted = Wanted(schema.text, schema.kind.value)
@@ -158,6 +176,20 @@ class RegistryClient:
             f"The schema registry {self._url} {fact}.", cause=cause,
             action="see that it runs; check schema.registry.url",
         )  # fmt: skip
+
+
+def _with_dialect(schema: Schema) -> Schema | None:
+    """The JSON schema with `$schema`; None: another language, or it has one.
+
+    Apicurio takes a schema of a single value only with it; ksqlDB writes none.
+    """
+    if schema.kind is not SchemaKind.JSON:
+        return None
+    written = json.loads(schema.text)
+    if not isinstance(written, dict) or "$schema" in written:
+        return None
+    text = json.dumps({"$schema": _DIALECT, **written}, separators=(",", ":"))
+    return replace(schema, text=text)
 
 
 def _short(text: object) -> str:

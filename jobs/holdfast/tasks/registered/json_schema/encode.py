@@ -145,7 +145,7 @@ def _matched(node: JsonNode, columns: Sequence[Column]) -> dict[str, JsonField]:
 
 
 def _of_null(field: JsonField, path: str) -> Any:
-    """What is written for NULL, or for a field without a column."""
+    """The value for NULL, or for a field without a column; `_LEFT_OUT`: it is not written."""
     default = bare(field.type).default
     if default is not None:
         return default

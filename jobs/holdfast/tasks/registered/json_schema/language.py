@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,17 +12,26 @@ from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.json_schema.encode import JsonEncoder
 from holdfast.tasks.registered.json_schema.nodes import JsonField, JsonNode, bare
 from holdfast.tasks.registered.json_schema.parse import parse_json_schema
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    NESTED_MAX,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.sources import Nullable
 
 __all__ = ["JsonSchema"]
 
-_Names: TypeAlias = Callable[[str], str]
-"""Names of fields -> names of columns."""
 _ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
 _ENCODERS_MAX = 1_000
 _DIGITS_MAX = 38
+_TYPES_MAX = 10_000
 _SQL = {
     "boolean": BOOLEAN,
     "int32": INTEGER,
@@ -49,13 +58,14 @@ class JsonSchema:
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
-        root, name_of = bare(parse_json_schema(schema)), _as_written if exact else str.upper
+        root = bare(parse_json_schema(schema))
+        translator = _Translator(_as_written if exact else str.upper)
         if unwrapped:
-            found = _sql_type(root, (), "its root", name_of)
+            found = translator.sql_type(root, (), "its root")
             only = Column(_ROWKEY if key else _ROWVAL, found) if found is not None else None
             columns: tuple[Column, ...] = (only,) if only is not None else ()
         elif root.kind in ("struct", "union"):
-            columns = _columns(root.fields, (root,), "", name_of)
+            columns = translator.columns(root.fields, (root,), "")
         else:
             raise SchemaRefused(
                 "Schema returned from schema registry is anonymous type.",
@@ -102,59 +112,73 @@ def _as_written(name: str) -> str:
     return name
 
 
-def _columns(
-    fields: Iterable[JsonField], within: tuple[JsonNode, ...], path: str, name_of: _Names
-) -> tuple[Column, ...]:
-    """A field of a type without a SQL type is left out, the last of one name counts."""
-    found: dict[str, SqlType] = {}
-    for each in fields:
-        kind = _sql_type(each.type, within, f"{path}{each.name}", name_of)
-        if kind is not None:
-            found[name_of(each.name)] = kind
-    return tuple(Column(name, kind) for name, kind in found.items())
+class _Translator:
+    """Translates one schema's nodes to SQL types."""
 
+    def __init__(self, name_of: Callable[[str], str]) -> None:
+        """`name_of`: the name of a field's column."""
+        self._name_of = name_of
+        self._made = 0
 
-def _sql_type(
-    written: JsonNode, within: tuple[JsonNode, ...], path: str, name_of: _Names
-) -> SqlType | None:
-    """The SQL type; None: there is none, for instance for an object within itself.
+    def columns(
+        self, fields: Iterable[JsonField], within: tuple[JsonNode, ...], path: str
+    ) -> tuple[Column, ...]:
+        """A field of a type without a SQL type is left out, the last of one name counts."""
+        found: dict[str, SqlType] = {}
+        for each in fields:
+            kind = self.sql_type(each.type, within, f"{path}{each.name}")
+            if kind is not None:
+                found[self._name_of(each.name)] = kind
+        return tuple(Column(name, kind) for name, kind in found.items())
 
-    Raises:
-        SchemaRefused: Connect cannot translate the schema at all.
-    """
-    node = bare(written)
-    if node in within:
-        return None
-    inner = (*within, node)
-    if node.kind == "unsupported":
-        raise SchemaRefused(
-            f"The JSON schema cannot be translated: {path} is {node.why}.",
-            action='give it a "type", or list the columns: (name TYPE, ...)',
-        )
-    if node.kind == "decimal":
-        fits = 0 <= node.scale <= node.precision and 0 < node.precision <= _DIGITS_MAX
-        return SqlType(Base.DECIMAL, node.precision, node.scale) if fits else None
-    if node.kind in _SQL:
-        return _SQL[node.kind]
-    if node.kind == "map":
-        return _map_type(node, inner, path, name_of)
-    if node.kind == "array" and node.items is not None:
-        element = _sql_type(node.items, inner, f"{path}[]", name_of)
-        return None if element is None else SqlType(Base.ARRAY, element=element)
-    fields = _columns(node.fields, inner, f"{path}.", name_of)
-    return SqlType(Base.STRUCT, fields=fields) if fields else None
+    def sql_type(
+        self, written: JsonNode, within: tuple[JsonNode, ...], path: str
+    ) -> SqlType | None:
+        """The SQL type; None: there is none, for instance for an object within itself.
 
+        Raises:
+            SchemaRefused: Connect cannot translate the schema at all, or it has too many parts.
+        """
+        node = bare(written)
+        if node in within:
+            return None
+        self._check(node, len(within), path)
+        if node.kind == "decimal":
+            fits = 0 <= node.scale <= node.precision and 0 < node.precision <= _DIGITS_MAX
+            return SqlType(Base.DECIMAL, node.precision, node.scale) if fits else None
+        if node.kind in _SQL:
+            return _SQL[node.kind]
+        inner = (*within, node)
+        if node.kind == "map":
+            return self._map(node, inner, path)
+        if node.kind == "array" and node.items is not None:
+            element = self.sql_type(node.items, inner, f"{path}[]")
+            return None if element is None else SqlType(Base.ARRAY, element=element)
+        fields = self.columns(node.fields, inner, f"{path}.")
+        return SqlType(Base.STRUCT, fields=fields) if fields else None
 
-def _map_type(
-    node: JsonNode, within: tuple[JsonNode, ...], path: str, name_of: _Names
-) -> SqlType | None:
-    assert node.items is not None
-    key = STRING if node.key is None else _sql_type(node.key, within, f"{path}.key", name_of)
-    value = _sql_type(node.items, within, f"{path}.value", name_of)
-    if key is None or value is None or key.base not in _MAP_KEYS:
-        return None
-    # As in ksqlDB, which reads keys of all types as text.
-    return SqlType(Base.MAP, element=value)
+    def _map(self, node: JsonNode, within: tuple[JsonNode, ...], path: str) -> SqlType | None:
+        assert node.items is not None
+        key = STRING if node.key is None else self.sql_type(node.key, within, f"{path}.key")
+        value = self.sql_type(node.items, within, f"{path}.value")
+        if key is None or value is None or key.base not in _MAP_KEYS:
+            return None
+        # As in ksqlDB, which reads keys of all types as text.
+        return SqlType(Base.MAP, element=value)
+
+    def _check(self, node: JsonNode, level: int, path: str) -> None:
+        self._made += 1
+        if node.kind == "unsupported":
+            raise SchemaRefused(
+                f"The JSON schema cannot be translated: {path} is {node.why}.",
+                action='give it a "type", or list the columns: (name TYPE, ...)',
+            )
+        if level > NESTED_MAX or self._made > _TYPES_MAX:
+            raise SchemaRefused(
+                f"The JSON schema has types nested more than {NESTED_MAX} deep, or more than "
+                f"{_TYPES_MAX} of them, references counted each time: {path[:200]}.",
+                action="list the columns: (name TYPE, ...)",
+            )
 
 
 def _object(columns: Sequence[Column]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class _Parser:
         self._made = 0
 
     def referred(self, name: Any, at: Place, level: int) -> JsonNode:
-        """What a `$ref` at some place refers to; the root by `#`."""
+        """The node that a `$ref` at some place refers to; `#` is the root."""
         written, place = self._documents.find(name, at)
         target = self._targets.get(place)
         if target is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -47,6 +48,19 @@ _FITS: Mapping[Base, tuple[str, ...]] = {
     Base.BYTES: ("bytes",),
 }
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
+
+
+@cache
+def _arrow_types() -> Mapping[str, pa.DataType]:
+    """By Protobuf's scalar types; made when they are used, since Arrow is loaded late."""
+    return {
+        **dict.fromkeys(_SMALL, pa.int32()),
+        **dict.fromkeys(("int64", "sint64", "sfixed64"), pa.int64()),
+        **dict.fromkeys(("uint32", "fixed32"), pa.uint32()),
+        **dict.fromkeys(("uint64", "fixed64"), pa.uint64()),
+        "float": pa.float32(), "double": pa.float64(), "bool": pa.bool_(),
+        "string": pa.string(), "bytes": pa.binary(),
+    }  # fmt: skip
 
 
 class MessageReader:
@@ -168,7 +182,7 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
 def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
     """With proto2's declared default in place of what is absent."""
     default: object = field.default
-    kind = pa.int32() if field.type in file.enums else _arrow(field.type)
+    kind = pa.int32() if field.type in file.enums else _arrow_types()[field.type]
     if field.type in file.enums:
         default = {n: number for number, n in file.enums[field.type].items()}.get(field.default)
     elif field.type in _WHOLE:
@@ -180,16 +194,6 @@ def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Conver
     if filler is None or not filler.is_valid:
         raise ProtoError(f"{field.default[:40]!r} is no default of its field {field.name}")
     return lambda a: convert(pc.fill_null(a, filler))
-
-
-def _arrow(scalar: str) -> pa.DataType:
-    """The type that `ptars` gives a scalar."""
-    if scalar in _WHOLE:
-        bits = 32 if scalar.endswith("32") else 64
-        unsigned = scalar.startswith(("uint", "fixed"))
-        return pa.type_for_alias(f"{'uint' if unsigned else 'int'}{bits}")
-    named = {"double": "float64", "float": "float32", "bytes": "binary"}
-    return pa.type_for_alias(named.get(scalar, scalar))
 
 
 def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
