@@ -48,6 +48,13 @@ class Language(Protocol):
             SchemaRefused: it is malformed.
         """
 
+    def name_in(self, schema: Schema, data: bytes) -> str:
+        """The full name that data behind a schema's id choose themselves; empty: they choose none.
+
+        Raises:
+            SchemaRefused: the schema is malformed, or has not what they name.
+        """
+
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
         nullable: Nullable = Nullable.NONE,

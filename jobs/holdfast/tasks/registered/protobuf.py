@@ -10,7 +10,7 @@ import pyarrow as pa
 from holdfast.errors import SchemaMissing, SchemaRefused
 from holdfast.tasks.registered.proto.columns import columns_of, file_of, own_name, proto_text
 from holdfast.tasks.registered.proto.files import ProtoError, ProtoFile, ProtoMessage
-from holdfast.tasks.registered.proto.framing import header
+from holdfast.tasks.registered.proto.framing import header, indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.write import MessageWriter
 from holdfast.types.schema import Column
@@ -45,6 +45,13 @@ class Protobuf:
     def full_names(self, schema: Schema) -> Sequence[str]:
         try:
             return parse_proto(schema.text, schema.references).top
+        except ProtoError as error:
+            raise _unreadable(error, schema) from None
+
+    def name_in(self, schema: Schema, data: bytes) -> str:
+        try:
+            indexes, _ = indexes_at(data, 0)
+            return parse_proto(schema.text, schema.references).at(indexes).name
         except ProtoError as error:
             raise _unreadable(error, schema) from None
 
