@@ -200,11 +200,7 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
         difference
         for topic, expected in by_topic.items()
         for difference in compare(
-            topic,
-            expected,
-            topics.decoded(topic),
-            exact=exact and topics.codec(topic).is_text,
-            now_is_zero=not case.inputs,
+            topic, expected, topics.decoded(topic), exact=exact, now_is_zero=not case.inputs
         )
     ]
     wrong = unmet(topology.expectations, topics)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.ingest.formats import key_decoder, value_decoder
+from holdfast.ingest.formats.as_json import registered_as_json
 from holdfast.ingest.formats.base import Decoded
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.registry.memory import MemoryRegistry
@@ -254,6 +255,15 @@ def test_each_record_is_the_message_that_its_header_names() -> None:
     found = _decoded(registry, _ID, payloads)
     assert not found.bad
     assert found.columns[0].to_pylist() == [5, 6, -7, 9, None, 0, None]
+
+
+def test_a_record_is_shown_with_all_fields_of_its_own_message() -> None:
+    registry = _registry(_TREE)
+    payload = _HEAD + b"\x02\x02\x08\x0d\x12\x02\x08\x05"
+    assert registered_as_json(payload, registry) == b'{"id":-7,"a":{"id":5}}'
+    assert registered_as_json(_HEAD + b"\x06\0\0\0\x08\5", registry) == b'{"other":5}'
+    with pytest.raises(SchemaRefused, match="names message 7"):
+        registered_as_json(_HEAD + b"\x02\x0e", registry)
 
 
 def test_headers_that_name_nothing_make_bad_records_only() -> None:

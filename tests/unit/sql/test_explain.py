@@ -179,7 +179,7 @@ def test_messages_are_told_as_other_programs_need_them() -> None:
     assert lines[lines.index("message ConnectDefault1 {") + 1] == "  int32 K = 1;"
     first = lines.index("  optional string A = 1;")
     assert lines[first + 1 : first + 5] == [
-        "  ConnectDefault2 B = 2;",
+        "  optional ConnectDefault2 B = 2;",
         "",
         "  message ConnectDefault2 {",
         "    optional int64 C = 1;",

@@ -88,9 +88,11 @@ def registered_as_json(payload: bytes, schemas: Schemas) -> bytes:
     if len(payload) < HEADER_BYTES or payload[0]:
         raise ValueError("it has no schema's id")
     number = int.from_bytes(payload[1:HEADER_BYTES], "big")
-    data = DataSchema("", schemas.by_id(number), number)
-    form = next(f for f in LANGUAGES if f.schema_kind is data.schema.kind)
-    columns, unwrapped = columns_of_any(LANGUAGES[form], data, key=False, exact=True)
+    schema = schemas.by_id(number)
+    form = next(f for f in LANGUAGES if f.schema_kind is schema.kind)
+    language = LANGUAGES[form]
+    data = DataSchema("", schema, number, language.name_in(schema, payload[HEADER_BYTES:]))
+    columns, unwrapped = columns_of_any(language, data, key=False, exact=True)
     decoder = value_decoder(form, columns, columns, wrap=not unwrapped, schemas=schemas)
     return _translation(columns, decoder, wrap=not unwrapped)(payload)
 

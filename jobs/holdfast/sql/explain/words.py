@@ -34,7 +34,8 @@ def messages(of: Source | Sink) -> Iterator[str]:
     )
     for part, declared, form, nullable in parts:
         if form is Format.PROTOBUF_NOSR and declared:
-            first, *others = proto_text(file_of(declared, nullable)).splitlines()
+            text = proto_text(file_of(declared, nullable), for_protoc=True)
+            first, *others = map(str.rstrip, text.splitlines())
             yield line(f"{part}.proto", first)
             yield from (line("", each) if each else "" for each in others)
 

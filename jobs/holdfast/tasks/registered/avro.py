@@ -75,6 +75,12 @@ class Avro:
             )
         return columns
 
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        return ()
+
+    def name_in(self, schema: Schema, data: bytes) -> str:
+        return ""
+
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
         nullable: Nullable = Nullable.NONE,

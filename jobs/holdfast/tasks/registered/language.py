@@ -41,6 +41,20 @@ class Language(Protocol):
             SchemaMissing: it has nothing of the full name.
         """
 
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        """Names of the records or messages among which a full name chooses; none: no choice.
+
+        Raises:
+            SchemaRefused: it is malformed.
+        """
+
+    def name_in(self, schema: Schema, data: bytes) -> str:
+        """The full name that data behind a schema's id choose themselves; empty: they choose none.
+
+        Raises:
+            SchemaRefused: the schema is malformed, or has not what they name.
+        """
+
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
         nullable: Nullable = Nullable.NONE,

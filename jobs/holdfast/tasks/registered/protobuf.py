@@ -10,7 +10,7 @@ import pyarrow as pa
 from holdfast.errors import SchemaMissing, SchemaRefused
 from holdfast.tasks.registered.proto.columns import columns_of, file_of, own_name, proto_text
 from holdfast.tasks.registered.proto.files import ProtoError, ProtoFile, ProtoMessage
-from holdfast.tasks.registered.proto.framing import header
+from holdfast.tasks.registered.proto.framing import header, indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.write import MessageWriter
 from holdfast.types.schema import Column
@@ -35,12 +35,25 @@ class Protobuf:
             file = parse_proto(schema.text, schema.references)
             found = columns_of(file, _message(file, full_name), exact=exact)
         except ProtoError as error:
-            raise _refused(f"The schema cannot be read: {error}.", schema) from None
+            raise _unreadable(error, schema) from None
         if not found:
             raise _refused(
                 "Schema does not include any columns with types that ksqlDB supports.", schema
             )
         return found
+
+    def full_names(self, schema: Schema) -> Sequence[str]:
+        try:
+            return parse_proto(schema.text, schema.references).top
+        except ProtoError as error:
+            raise _unreadable(error, schema) from None
+
+    def name_in(self, schema: Schema, data: bytes) -> str:
+        try:
+            indexes, _ = indexes_at(data, 0)
+            return parse_proto(schema.text, schema.references).at(indexes).name
+        except ProtoError as error:
+            raise _unreadable(error, schema) from None
 
     def schema_of(
         self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
@@ -92,6 +105,10 @@ def _message(file: ProtoFile, full_name: str) -> ProtoMessage:
         return file.named(full_name)
     except ProtoError as error:
         raise SchemaMissing(f"The schema has another name: {error}.") from None
+
+
+def _unreadable(error: ProtoError, schema: Schema) -> SchemaRefused:
+    return _refused(f"The schema cannot be read: {error}.", schema)
 
 
 def _refused(fact: str, schema: Schema) -> SchemaRefused:

@@ -385,3 +385,27 @@ def test_defaults_that_proto2_declares_stand_where_nothing_is() -> None:
         .to_pylist()
     )
     assert written == b""
+
+
+@pytest.mark.parametrize(
+    ("entry", "empty"),
+    [
+        ("string key = 1; int32 value = 2;", 0),
+        ("optional string key = 1; optional int32 value = 2;", 0),
+        ("string key = 1; oneof o { int32 value = 2; }", 0),
+        ("google.protobuf.StringValue key = 1; google.protobuf.Int32Value value = 2;", 0),
+        ("string key = 1; V value = 2; message V { int32 x = 1; V v = 2; }", {"X": 0}),
+        ("string key = 1; E value = 2; enum E { Z = 0; }", "Z"),
+    ],
+)
+def test_an_entry_always_has_a_key_and_a_value(entry: str, empty: object) -> None:
+    file = parse_proto(
+        "syntax = 'proto3'; message A { repeated MEntry m = 1; message MEntry { " + entry + " } }"
+    )
+    (column,) = columns_of(file, file.named(""))
+    reader = MessageReader(file, file.named(""), [column])
+    (found,) = reader.read(pa.array([b"\x0a\x00", b""], pa.binary()))
+    found.validate(full=True)
+    assert found.to_pylist() == [[("", empty)], []]
+    (again,) = reader.read(MessageWriter(file, file.named(""), [column]).write([found]))
+    assert again.equals(found)

@@ -168,7 +168,7 @@ def test_the_text_of_maps_and_structs_is_ksqldbs() -> None:
     assert proto_text(file_of(columns)) == (
         'syntax = "proto3";\n\nmessage ConnectDefault1 {\n  ConnectDefault2 ITEMID = 1;\n'
         "  repeated ConnectDefault4Entry MAPCOL = 2;\n  ConnectDefault5 ADDRESS = 3;\n\n"
-        "  message ConnectDefault2 {\n    string NAME = 1;\n    ConnectDefault3 CATEGORY = 2;\n\n"
+        "  message ConnectDefault2 {\n    string NAME = 1;\n    ConnectDefault3 CATEGORY = 2;\n  \n"
         "    message ConnectDefault3 {\n      int64 ID = 1;\n    }\n  }\n"
         "  message ConnectDefault4Entry {\n    string key = 1;\n    double value = 2;\n  }\n"
         "  message ConnectDefault5 {\n    int64 ID = 1;\n  }\n}\n"
@@ -319,3 +319,18 @@ def test_a_descriptor_in_base64_is_a_schema_too() -> None:
         parse_proto(text[8:24])
     with pytest.raises(ProtoError, match="neither"):
         parse_proto("abcde")
+
+
+def test_the_text_of_decimals_is_ksqldbs_and_protocs() -> None:
+    columns = (Column("DEC", SqlType(Base.DECIMAL, 6, 4)),)
+    body = (
+        "message ConnectDefault1 {\n  confluent.type.Decimal DEC = 1 [(confluent.field_meta) = {\n"
+        '    params: [\n      {\n        value: "6",\n        key: "precision"\n      },\n'
+        '      {\n        value: "4",\n        key: "scale"\n      }\n    ]\n  }];\n}\n'
+    )
+    imported = 'import "confluent/type/decimal.proto";\n\n'
+    assert proto_text(file_of(columns)) == f'syntax = "proto3";\n\n{imported}{body}'
+    meta = 'import "confluent/meta.proto";\n'
+    assert proto_text(file_of(columns), for_protoc=True) == (
+        f'syntax = "proto3";\n\n{meta}{imported}{body}'
+    )

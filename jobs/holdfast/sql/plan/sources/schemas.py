@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -76,8 +76,8 @@ class SchemaPart:
             )
         if language is None or declared:
             return declared, False
-        data = self._registered()
         try:
+            data = self._named(self._registered(), language)
             found = language.columns_of(
                 data.schema, data.full_name,
                 unwrapped=self.unwrapped and language.unwraps, key=self.key,
@@ -88,6 +88,31 @@ class SchemaPart:
         except SchemaMissing as error:
             raise self._missing(data.subject, error.fact) from None
         return found, True
+
+    def _named(self, data: DataSchema, language: Language) -> DataSchema:
+        """With the name of its only message, where a statement gives none.
+
+        Raises:
+            SchemaRefused: it is of another language, or has several messages.
+        """
+        part, kind = "KEY" if self.key else "VALUE", data.schema.kind
+        if kind is not self.form.schema_kind:
+            raise SchemaRefused(
+                f"{part.capitalize()} schema is not in the expected format. You may want to set "
+                f"{part}_FORMAT to '{kind}'.\nexpected format: {self.form.schema_kind}\n"
+                f"actual format from Schema Registry: {kind}",
+            )
+        names = language.full_names(data.schema)
+        if data.full_name or not names:
+            return data
+        if len(names) > 1:
+            raise SchemaRefused(
+                f"{part.capitalize()} schema has multiple schema definitions.\n"
+                f"{', '.join(names)}\nPlease specify a schema full name in the WITH clause using "
+                f"{part}_SCHEMA_FULL_NAME",
+                action=f"{part}_SCHEMA_FULL_NAME='{names[0]}', for example",
+            )
+        return replace(data, full_name=names[0])
 
     def schema_for(self, columns: Sequence[Column], *, of_sink: bool) -> DataSchema | None:
         """The schema of columns: that of the statement's id, or the one that ksqlDB would make.
@@ -104,7 +129,7 @@ class SchemaPart:
         unwrapped = self.unwrapped and len(columns) == 1 and language.unwraps
         try:
             if self._id is not None:
-                data = self._registered()
+                data = self._named(self._registered(), language)
                 if of_sink:
                     nothing = [pa.array([], c.type.arrow()) for c in columns]
                     language.encode(columns, nothing, data, unwrapped=unwrapped)
@@ -112,7 +137,7 @@ class SchemaPart:
             schema = language.schema_of(
                 columns, self._name, unwrapped=unwrapped, nullable=self.nullable
             )
-        except SchemaRefused as error:
+        except (SchemaRefused, SchemaMissing) as error:
             raise self._refused(error) from None
         return DataSchema(subject_of(self.topic, key=self.key), schema, full_name=self._name)
 

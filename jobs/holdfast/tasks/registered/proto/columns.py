@@ -241,11 +241,15 @@ class _Maker:
         return ProtoField(name, number, scalar, precision=kind.precision, scale=kind.scale)
 
 
-def proto_text(file: ProtoFile) -> str:
-    """The text of a file of `file_of`, as ksqlDB registers it."""
+def proto_text(file: ProtoFile, *, for_protoc: bool = False) -> str:
+    """The text of a file of `file_of`, as ksqlDB registers it: another one would be a new version.
+
+    Args:
+        for_protoc: with an import that ksqlDB leaves out and protoc needs.
+    """
     types = set(_types(file, file.top))
     imports = sorted({_IMPORTS[t] for t in types if t in _IMPORTS})
-    if DECIMAL in types:
+    if for_protoc and DECIMAL in types:
         imports = [_META, *imports]
     lines = ['syntax = "proto3";', *([f"package {file.package};"] if file.package else []), ""]
     lines += [f'import "{name}";' for name in imports]
@@ -263,20 +267,27 @@ def _types(file: ProtoFile, names: Iterable[str]) -> Iterator[str]:
 
 def _message_lines(file: ProtoFile, message: ProtoMessage, indent: str) -> list[str]:
     lines = [f"{indent}message {message.simple_name} {{"]
-    lines += [f"{indent}  {_field_text(f, message)}" for f in message.fields]
-    lines += [""] if message.nested else []
+    lines += [f"{indent}  {each}" for f in message.fields for each in _field_lines(f, message)]
+    lines += [indent] if message.nested else []
     for name in message.nested:
         lines += _message_lines(file, file.messages[name], f"{indent}  ")
     return [*lines, f"{indent}}}"]
 
 
-def _field_text(field: ProtoField, within: ProtoMessage) -> str:
+def _field_lines(field: ProtoField, within: ProtoMessage) -> Sequence[str]:
     scope, _, simple = field.type.rpartition(".")
     kind = simple if scope == within.name else field.type
     label = "repeated " if field.repeated else "optional " if field.optional else ""
-    meta = ""
-    if field.type == DECIMAL:
-        pairs = (("precision", field.precision), ("scale", field.scale))
-        params = ", ".join(f'{{key: "{k}", value: "{v}"}}' for k, v in pairs)
-        meta = f" [(confluent.field_meta) = {{params: [{params}]}}]"
-    return f"{label}{kind} {field.name} = {field.number}{meta};"
+    text = f"{label}{kind} {field.name} = {field.number}"
+    if field.type != DECIMAL:
+        return (f"{text};",)
+    pairs = (("precision", field.precision), ("scale", field.scale))
+    params = [
+        line
+        for key, value in pairs
+        for line in (
+            "    {", f'      value: "{value}",', f'      key: "{key}"',
+            "    }" if key == "scale" else "    },",
+        )
+    ]  # fmt: skip
+    return (f"{text} [(confluent.field_meta) = {{", "  params: [", *params, "  ]", "}];")

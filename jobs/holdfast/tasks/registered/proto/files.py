@@ -103,8 +103,11 @@ class ProtoFile:
         )
 
     def entry(self, field: ProtoField) -> tuple[ProtoField, ProtoField]:
-        """The key and the value of a map's entries."""
-        key, value = self.messages[field.type].fields
+        """The key and the value of a map's entries, which are never absent."""
+        key, value = (
+            replace(part, optional=False, oneof="", default="")
+            for part in self.messages[field.type].fields
+        )
         return key, value
 
     def written(self, field: ProtoField) -> str:
