@@ -199,6 +199,7 @@ KIND_NODE_IMAGE ?=
 TAG ?= dev
 BASE_IMAGE ?= debian:bookworm-slim
 DOCKER_BUILD_ARGS ?=
+HELM ?= helm
 HELM_LINUX ?=
 IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres
 PLATFORM_ARGS ?=
@@ -206,7 +207,7 @@ PLATFORM_ARGS ?=
 image_id = $$(docker image inspect -f '{{.Id}}' '$(1):$(TAG)')
 CONTEXT := kind-$(CLUSTER)
 HAS_CLUSTER := kind get clusters 2>/dev/null | grep -qx '$(CLUSTER)'
-export CLUSTER TAG BASE_IMAGE DOCKER_BUILD_ARGS HELM_LINUX
+export CLUSTER TAG BASE_IMAGE DOCKER_BUILD_ARGS HELM HELM_LINUX
 
 .PHONY: cluster
 cluster: ## a kind cluster with Holdfast's namespaces; keeps the one that is there
@@ -220,7 +221,7 @@ images: ## build the images; load into the cluster what it lacks
 
 .PHONY: platform
 platform: cluster images ## Kafka, PostgreSQL and Airflow in the cluster
-	@helm --kube-context '$(CONTEXT)' upgrade --install platform helm/holdfast-platform \
+	@'$(HELM)' --kube-context '$(CONTEXT)' upgrade --install platform helm/holdfast-platform \
 	  --namespace holdfast-platform --set-string image.tag='$(TAG)' --wait --timeout 10m \
 	  --set-string airflow.podAnnotations.image="$(call image_id,holdfast-airflow)" \
 	  --set-string kafka.podAnnotations.image="$(call image_id,holdfast-kafka)" \

@@ -23,7 +23,8 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    # Two runs could break the same job, and neither could tell its own faults from the other's.
+    # Brokers and other parts of the platform are victims, too: neither of two runs could tell its
+    # own faults from the other's, also if they break different jobs.
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=12),
     tags=["holdfast", "chaos"],

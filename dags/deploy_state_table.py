@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TriggerRule
 
+from holdfast_airflow.assets import PublishDeployment
+from holdfast_airflow.locks.tasks import RUNS_AT_ONCE, lock_job, unlock_job
 from holdfast_airflow.operator import HoldfastOperator, LeftOutOperator, RollBackOperator
 from holdfast_airflow.params import deploy_params
 from holdfast_airflow.sensor import CaughtUpSensor
@@ -20,13 +21,18 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 
 | task | does | when it fails |
 |---|---|---|
+| `lock_job` | waits while another run changes the same job | nothing was touched; see its log |
 | `validate_and_explain` | prints the plan, compares it with Kafka | nothing was touched |
 | `create_topics` | makes missing topics, checks the others | topics it made stay |
 | `deploy` | a new revision, ready or taken back | the previous revision runs |
 | `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
 | `smoke_check` | commit markers, results, and a pull query for each table | `roll_back` |
+| `deployed` | an event of each table's asset | the tables stay deployed |
 | `left_out` | how much of its input is in no result | the table stays deployed |
 | `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
+| `unlock_job` | lets the next run of the same job begin | the next run takes over |
+
+Runs for different jobs go on side by side.
 
 A run whose `left_out` failed has deployed a table that is exact over a part of its input only:
 more records were dropped as late or for a NULL in their key, or set aside as dead letters, than
@@ -43,8 +49,7 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    # Two runs could deploy the same table, and Helm would refuse the second in the middle.
-    max_active_runs=1,
+    max_active_runs=RUNS_AT_ONCE,
     dagrun_timeout=timedelta(days=3),
     tags=["holdfast", "deploy"],
     params=deploy_params(),
@@ -58,6 +63,8 @@ with DAG(
         "execution_timeout": timedelta(minutes=10),
     },
 ):
+    # A second run would deploy between this one's checks, and be rolled back in its place.
+    lock = lock_job()
     validate = HoldfastOperator(task_id="validate_and_explain", step=CHECK)
     topics = HoldfastOperator(task_id="create_topics", step=TOPICS)
     deploy = HoldfastOperator(
@@ -75,8 +82,14 @@ with DAG(
         execution_timeout=timedelta(minutes=30),
     )
     # A leaf of its own: without it, a run whose table was rolled back would end in success.
-    deployed = EmptyOperator(task_id="deployed")
+    deployed = PublishDeployment(
+        task_id="deployed",
+        told_by=smoke.task_id,
+        deploy=deploy.task_id,
+        caught_up=caught_up.task_id,
+    )
     left_out = LeftOutOperator(task_id="left_out", smoke=smoke.task_id)
 
-    validate >> topics >> deploy >> caught_up >> smoke >> [deployed, left_out]
+    lock >> validate >> topics >> deploy >> caught_up >> smoke >> [deployed, left_out]
     [caught_up, smoke] >> roll_back
+    [deployed, left_out, roll_back] >> unlock_job(lock)

@@ -29,6 +29,7 @@ done, topic by topic, and what it won is measured.
 | `apply` | that plan and no other, if all is as surveyed; waits for the cleaner | its reason |
 | `put_back` | no temporary setting stays, also if the run was stopped | the next `repair` does it |
 | `verify` | surveys again, restores a partition; predicted against real; report | read its report |
+| `publish` | an event of each table's asset, with the verdict | nobody is told |
 
 A rejected plan ends the run in success, and so does a plan with nothing to do. If the topics are
 not what they were when they were surveyed, `apply` changes nothing and fails: the next run surveys

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from holdfast_airflow.locks.tasks import RUNS_AT_ONCE, lock_job, unlock_job
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.params import undeploy_params
 from holdfast_airflow.steps import UNDEPLOY
@@ -16,6 +17,8 @@ DOC = """
 Stops the job and removes its release. Topics stay, and so do the volumes of its stores unless
 **Delete the volumes** is set: a later deployment of the same name goes on where this one ended,
 at once with its volumes, after a restore from the changelogs without them.
+
+It waits while another run changes the same job (`lock_job`).
 """
 
 with DAG(
@@ -24,7 +27,7 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    max_active_runs=1,
+    max_active_runs=RUNS_AT_ONCE,
     dagrun_timeout=timedelta(hours=2),
     tags=["holdfast", "undeploy"],
     params=undeploy_params(),
@@ -36,4 +39,5 @@ with DAG(
         "execution_timeout": timedelta(minutes=30),
     },
 ):
-    HoldfastOperator(task_id="undeploy", step=UNDEPLOY)
+    lock = lock_job()
+    lock >> HoldfastOperator(task_id="undeploy", step=UNDEPLOY) >> unlock_job(lock)

@@ -9,6 +9,8 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TriggerRule
 
 from holdfast_airflow import steps
+from holdfast_airflow.assets import PublishChaos
+from holdfast_airflow.locks.tasks import lock_job, unlock_job
 from holdfast_airflow.operator import RunFolderOperator
 from holdfast_airflow.request import CHAOS_FOLDER
 
@@ -18,6 +20,7 @@ CHAOS_DOC = """
 | task | does | when it fails |
 |---|---|---|
 | `precheck` | may the job be broken here as asked? prints seed, schedule | nothing was touched |
+| `lock_job` | waits while another run changes the same job | nothing was broken; see its log |
 | `baseline` | some seconds of load, undisturbed | nothing was broken |
 | `workload` | numbered records into the input topics, reads of query servers | not valid |
 | `nemesis` | the faults, waiting for the recovery from each | the verdict is not valid |
@@ -25,6 +28,8 @@ CHAOS_DOC = """
 | `quiesce` | waits until the input is read and no transaction is open | the verdict says so |
 | `verify` | recomputes every table from the input; judges tables and run | **not valid** |
 | `report` | HTML, PNG and JUnit XML beside the history; verdict and path are its XCom | |
+| `publish` | an event of each table's asset, with the verdict | nobody is told |
+| `unlock_job` | lets the next run of the same job begin | the next run takes over |
 
 The run succeeds only with the verdict valid. The reason of a failure is the last line of the
 task's log, and its XCom `reason`. Only what is labelled as the job's pods, or as a target of chaos
@@ -52,6 +57,8 @@ def chaos_tasks() -> None:
     """Create the tasks of a run in the current DAG."""
     # A second try would find the first one's folder.
     precheck = ChaosOperator(task_id="precheck", step=steps.PRECHECK, retries=0)
+    # It knows the job, where the param is the name of a table.
+    lock = lock_job(named_by=precheck.task_id)
     baseline = ChaosOperator(task_id="baseline", step=steps.BASELINE)
     # The scheduler may be a victim; then both continue in their pods and are found again.
     workload = ChaosOperator(task_id="workload", step=steps.WORKLOAD, execution_timeout=_LONG)
@@ -62,7 +69,6 @@ def chaos_tasks() -> None:
         ChaosOperator(
             task_id=step.name,
             step=step,
-            begun_by=precheck.task_id,
             trigger_rule=TriggerRule.ALL_DONE,
         )
         for step in (steps.VERIFY, steps.REPORT)
@@ -72,5 +78,9 @@ def chaos_tasks() -> None:
 
     # With only a teardown after them, workload and nemesis are leaves, too: a stopped run, whose
     # later tasks are all skipped, has failed.
-    precheck >> baseline >> [workload, nemesis] >> heal >> quiesce >> verify >> [report, proved]
+    precheck >> lock >> baseline >> [workload, nemesis] >> heal >> quiesce >> verify
+    publish = PublishChaos(task_id="publish", told_by=report.task_id)
+    verify >> [report, proved]
+    report >> publish
+    [publish, proved] >> unlock_job(lock)
     heal.as_teardown(setups=precheck)

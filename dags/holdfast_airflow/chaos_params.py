@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from holdfast_airflow.params import WHAT, WHERE, exactly, where_it_runs
+from holdfast_airflow.params import WHAT, WHERE, exactly, lock_timeout, where_it_runs
 
 __all__ = ["chaos_params"]
 
@@ -189,4 +189,5 @@ def chaos_params(
         ),
         **_what_is_broken(rounds, duration, confirm),
         **_load(),
+        **lock_timeout(),
     }

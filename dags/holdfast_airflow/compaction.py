@@ -12,6 +12,7 @@ from airflow.sdk import TriggerRule
 
 from holdfast_airflow import steps
 from holdfast_airflow.approval import ApprovedPlan, ApprovePlan, DecideOnPlan
+from holdfast_airflow.assets import PublishCompaction
 from holdfast_airflow.operator import RunFolderOperator
 from holdfast_airflow.request import COMPACTION_FOLDER, Request
 
@@ -122,6 +123,7 @@ def compaction_tasks() -> None:
     # With only a teardown after it, apply is a leaf: a run stopped during it, whose later tasks are
     # all skipped, has failed.
     repair >> survey >> plan >> decide >> [nothing, approval, approved]
-    approval >> approved >> apply >> put_back >> verify
+    publish = PublishCompaction(task_id="publish", told_by=verify.task_id)
+    approval >> approved >> apply >> put_back >> verify >> publish
     # Runs also if the run is stopped while settings are temporary, but not if none was changed.
     put_back.as_teardown(setups=approved)

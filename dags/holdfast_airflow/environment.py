@@ -13,9 +13,11 @@ __all__ = [
     "chaos_defaults",
     "chaos_job",
     "child_environment",
+    "cluster",
     "command",
     "compaction_defaults",
     "compaction_schedule",
+    "home",
     "image",
     "namespace",
     "sql_folder",
@@ -28,6 +30,7 @@ _BOOTSTRAP_SERVERS = "HOLDFAST_BOOTSTRAP_SERVERS"
 _CHAOS_CONFIRM = "HOLDFAST_CHAOS_CONFIRM"
 _CHAOS_JOB = "HOLDFAST_CHAOS_JOB"
 _CHAOS_PARAMS = "HOLDFAST_CHAOS_PARAMS"
+_CLUSTER = "HOLDFAST_CLUSTER"
 _COMMAND = "HOLDFAST_COMMAND"
 _COMPACTION_PARAMS = "HOLDFAST_COMPACTION_PARAMS"
 _COMPACTION_SCHEDULE = "HOLDFAST_COMPACTION_SCHEDULE"
@@ -38,7 +41,7 @@ _STATUS_URL = "HOLDFAST_STATUS_URL"
 _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
 # The command line takes HOLDFAST_* variables for properties and refuses unknown ones.
 _OURS = {
-    *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _COMMAND, _COMPACTION_PARAMS),
+    *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _CLUSTER, _COMMAND, _COMPACTION_PARAMS),
     *(_COMPACTION_SCHEDULE, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
 }
 _WEEKLY = "0 4 * * 0"
@@ -73,6 +76,16 @@ def status_pattern(in_namespace: str) -> str:
 def command() -> str:
     """The executable that runs Holdfast's command line on this machine."""
     return os.environ.get(_COMMAND, "holdfast")
+
+
+def cluster() -> str | None:
+    """The name of the Kafka cluster in the URIs of tables' assets; None: its first host."""
+    return os.environ.get(_CLUSTER) or None
+
+
+def home() -> str:
+    """The folder of all local files, for runs that name none."""
+    return os.environ.get("HOLDFAST_HOME") or ".holdfast"
 
 
 def chaos_job() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +251,10 @@ class RollBackOperator(HoldfastOperator):
         super().__init__(**kwargs)
         self.deploy = deploy
         self.checks = checks
+
+    def asked(self, context: Context) -> Request:
+        deployed = context["ti"].xcom_pull(task_ids=self.deploy)
+        return replace(super().asked(context), revision=deployed["revision"])
 
     def execute(self, context: Context) -> Any:
         task = context["ti"]

@@ -15,6 +15,7 @@ __all__ = [
     "WHERE",
     "deploy_params",
     "exactly",
+    "lock_timeout",
     "rescale_params",
     "time_to_answer",
     "undeploy_params",
@@ -233,6 +234,7 @@ def deploy_params() -> dict[str, Any]:
         "catch_up_timeout_minutes": _minutes(
             60, 2880, "Catch up", "Until the job has read its sources; then it is rolled back."
         ),
+        **lock_timeout(),
     }
 
 
@@ -249,6 +251,22 @@ def undeploy_params() -> dict[str, Any]:
             "stores from their changelogs.",
             section=_LIMITS,
         ),
+        **lock_timeout(),
+    }
+
+
+def lock_timeout() -> dict[str, Any]:
+    """The param for how long a run waits for another run that changes the same job."""
+    return {
+        "lock_timeout_minutes": Param(
+            60,
+            type="integer",
+            minimum=0,
+            maximum=2880,
+            title="Wait for other runs",
+            description="Minutes to wait while another run changes the same job; 0: fail at once.",
+            section=_LIMITS,
+        )
     }
 
 
@@ -293,6 +311,7 @@ def rescale_params() -> dict[str, Any]:
         "rescale_timeout_minutes": _minutes(
             60, 1440, "Rescale", "How long the run waits for the job, which goes on afterwards."
         ),
+        **lock_timeout(),
     }
 
 

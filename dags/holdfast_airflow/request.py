@@ -41,6 +41,7 @@ class Request:
 
     `sql` is empty for a run that has no statements (undeploy, chaos).  `run` is the name of
     Airflow's run, in characters that a folder may have.  `plan_hash`: hash of the approved plan.
+    `revision` is the one that this run has deployed, 0 before.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Request:
     params: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
     plan_hash: str = ""
+    revision: int = 0
 
     @staticmethod
     def of(params: Mapping[str, Any], run: str = "") -> Request:
@@ -116,9 +118,13 @@ class Request:
         ]
 
     def release_arguments(self) -> list[str]:
-        """Arguments of `status` and `rollback`, and the first ones of other commands."""
+        """Arguments of `status`, and the first ones of other commands."""
         where = self._home() if self.local else [f"--namespace={self.namespace}"]
         return [self.name, f"--target={self.target}", *where]
+
+    def rollback_arguments(self) -> list[str]:
+        """Arguments of `rollback`: it undoes what this run has deployed, and nothing else."""
+        return [*self.release_arguments(), f"--only-from={self.revision}"]
 
     def undeploy_arguments(self) -> list[str]:
         """Arguments of `undeploy`."""

@@ -75,7 +75,8 @@ class CaughtUpSensor(BaseSensorOperator):
         if request.local and state in _ENDED:
             raise AirflowFailException(f"The job {request.name} is {state}{why}.")
         done = bool(status.get("ready") and status.get("caught_up"))
-        return PokeReturnValue(done, {"state": state, "lag": lag} if done else None)
+        level = {"state": state, "lag": lag, "rows": _rows(status)}
+        return PokeReturnValue(done, level if done else None)
 
     def _status(self, request: Request) -> dict[str, Any]:
         deadline = time.monotonic() + self.silence_s
@@ -90,6 +91,18 @@ class CaughtUpSensor(BaseSensorOperator):
                     ) from error
                 self.log.info("No answer from %s: %s", request.name, error)
             time.sleep(_PAUSE_S)
+
+
+def _rows(status: dict[str, Any]) -> dict[str, int]:
+    """Rows by table, from the command's answer or from the driver's own."""
+    if "rows" in status:
+        return dict(status["rows"])
+    queries = status.get("queries", {}).values()
+    return {
+        query["sink"]: sum(part["rows"] for part in query["state_partitions"])
+        for query in queries
+        if query.get("state_partitions")
+    }
 
 
 def _ask_driver(request: Request) -> dict[str, Any]:

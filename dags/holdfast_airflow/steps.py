@@ -133,7 +133,7 @@ SMOKE = Step(
 ROLL_BACK = Step(
     "rollback",
     _PRELUDE + 'run rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
-    Request.release_arguments,
+    Request.rollback_arguments,
     deployer=True,
     grace_s=_LONG_GRACE_S,
     once=True,
@@ -164,10 +164,15 @@ def _chaos(command: str, *, breaker: bool = False, once: bool = False) -> Step:
     return Step(command, _PRELUDE + script, Request.chaos_arguments, breaker=breaker, once=once)
 
 
-# Seed and schedule are for people, so they are in the log and not in the JSON.
+# Seed and schedule are for people and go to the log.  Of its JSON, which has the job's statements
+# and properties, only the job's name is the outcome.
+_JOB_NAME = r's/^\{"run":"[^"]*","name":"([^"]*)".*/{"ok": true, "job": "\1"}/'
 PRECHECK = Step(
     "precheck",
-    _PRELUDE + 'run chaos precheck "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
+    _PRELUDE
+    + 'run chaos precheck "$@" --json > "$OUTCOME"\n'
+    + f"told=$(sed -E '{_JOB_NAME}' \"$OUTCOME\")\n"
+    + 'printf %s "$told" > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.precheck_arguments,
     breaker=True,
     asker=True,

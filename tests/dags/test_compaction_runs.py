@@ -35,6 +35,7 @@ VERIFIED = {
     "topics": [
         {
             "topic": TOPIC["topic"],
+            "table": "sold",
             "outcome": "cleaned",
             "partitions": [
                 {
@@ -116,6 +117,7 @@ def test_an_approved_plan_is_carried_out_and_judged(run: Run, stand_in: StandIn)
     assert _commands(calls) == ["repair", "survey", "plan", "apply", "repair", "verify"]
     assert told["approved"] == {"hash": PLAN["hash"], "by": "ann"}
     assert told["verify"]["report"] == "/h/compaction/r/report.html"
+    assert told["publish"] == ["holdfast://local/sold"]
     lines = calls.read_text(encoding="utf-8").splitlines()
     runs = {line.split("--run=")[1].split()[0] for line in lines if "--run=" in line}
     assert len(runs) == 1, "all steps are about one run"

@@ -299,6 +299,19 @@ def test_the_form_offers_the_faults_and_moments_that_there_are(root: Path) -> No
     assert params["moments"].schema["items"]["enum"] == known["Moment"]
 
 
+def test_the_precheck_s_json_begins_with_the_job_s_name(root: Path) -> None:
+    # The step `precheck` takes it from there; the tests of its DAG show how.
+    source = root / "jobs/holdfast/chaos/history/run_file.py"
+    (run_file,) = (
+        node
+        for node in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name == "RunFile"
+    )
+    fields = [n.target.id for n in run_file.body
+              if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]  # fmt: skip
+    assert fields[:2] == ["run", "name"]
+
+
 def test_the_default_image_is_this_version_s(root: Path) -> None:
     source = (root / "jobs" / "holdfast" / "__init__.py").read_text(encoding="utf-8")
     version = next(line for line in source.splitlines() if line.startswith("__version__"))

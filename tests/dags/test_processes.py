@@ -223,14 +223,22 @@ def test_waiting_for_a_driver_on_kubernetes(
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b'{"state": "running", "ready": true, "caught_up": true, "lag": 3}')
+            self.wfile.write(
+                b'{"state": "running", "ready": true, "caught_up": true, "lag": 3,'
+                b'"queries": {"ctas_t": {"sink": "t",'
+                b'"state_partitions": [{"rows": 2}, {"rows": 3}]},'
+                b'"csas_s": {"sink": "s"}}}'
+            )
 
     with HTTPServer(("127.0.0.1", 0), Driver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/status"
         monkeypatch.setenv("HOLDFAST_STATUS_URL", url)
         found = _poke({**params, "target": "kubernetes"}, task)
-        assert (found.is_done, found.xcom_value) == (True, {"state": "running", "lag": 3})
+        assert (found.is_done, found.xcom_value) == (
+            True,
+            {"state": "running", "lag": 3, "rows": {"t": 5}},
+        )
         server.shutdown()
     with pytest.raises(AirflowFailException, match="has not reported its status for 0 s"):
         _poke({**params, "target": "kubernetes"}, task)

@@ -23,9 +23,9 @@ esac
 """
 
 
-def _run(dags_folder: Path) -> dict[str, str]:
+def _run(dags_folder: Path, home: Path) -> dict[str, str]:
     bag = DagBag(dags_folder / f"{DAG}.py", bundle_name="dags-folder")
-    found: DagRun = bag.dags[DAG].test(run_conf=CONF)
+    found: DagRun = bag.dags[DAG].test(run_conf={**CONF, "home": str(home)})
     return {task.task_id: str(task.state) for task in found.get_task_instances()}
 
 
@@ -34,11 +34,11 @@ def _asked(calls: Path) -> list[str]:
 
 
 def test_an_approved_rescale_is_ordered(
-    dags_folder: Path, database: None, stand_in: Callable[[str], Path]
+    dags_folder: Path, database: None, stand_in: Callable[[str], Path], tmp_path: Path
 ) -> None:
     calls = stand_in(GOOD)
     with Approver("Approve") as person:
-        states = _run(dags_folder)
+        states = _run(dags_folder, tmp_path)
     assert set(states.values()) == {"success"}
     assert person.seen is not None
     assert person.seen["subject"] == "ctas_sold of movies: 8 → 64 state partitions"
@@ -50,10 +50,10 @@ def test_an_approved_rescale_is_ordered(
 
 
 def test_a_rejected_one_is_not(
-    dags_folder: Path, database: None, stand_in: Callable[[str], Path]
+    dags_folder: Path, database: None, stand_in: Callable[[str], Path], tmp_path: Path
 ) -> None:
     calls = stand_in(GOOD)
     with Approver("Reject"):
-        states = _run(dags_folder)
+        states = _run(dags_folder, tmp_path)
     assert states["rescale"] == "skipped"
     assert all("--dry-run" in line for line in _asked(calls))

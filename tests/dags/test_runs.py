@@ -31,12 +31,12 @@ Run = Callable[[str, dict[str, Any]], dict[str, str]]
 
 
 @pytest.fixture
-def run(dags_folder: Path, database: None) -> Run:
+def run(dags_folder: Path, database: None, tmp_path: Path) -> Run:
     """Runs a DAG; returns the state of each of its tasks, and of the run as `run`."""
     bag = DagBag(dags_folder, bundle_name="dags-folder")
 
     def start(dag: str, conf: dict[str, Any]) -> dict[str, str]:
-        found: DagRun = bag.dags[dag].test(run_conf=conf)
+        found: DagRun = bag.dags[dag].test(run_conf={"home": str(tmp_path), **conf})
         tasks = {task.task_id: str(task.state) for task in found.get_task_instances()}
         return {**tasks, "run": str(found.state)}
 
@@ -91,6 +91,7 @@ def test_a_deployment_that_is_not_right_is_rolled_back_and_the_run_fails(
     assert (states["deployed"], states["run"]) == ("upstream_failed", "failed")
     assert _commands(calls)[-1] == "rollback"
     assert _commands(calls).count("rollback") == 1
+    assert "--only-from=3 " in calls.read_text(encoding="utf-8"), "what this run has deployed"
 
 
 def test_a_table_that_leaves_too_much_out_stays_and_the_run_fails(
@@ -105,12 +106,13 @@ def test_a_table_that_leaves_too_much_out_stays_and_the_run_fails(
     assert "rollback" not in _commands(calls)
 
 
-def test_undeploying(run: Run, stand_in: Callable[[str], Path]) -> None:
+def test_undeploying(run: Run, stand_in: Callable[[str], Path], tmp_path: Path) -> None:
     calls = stand_in(GOOD)
-    conf = {"target": "local", "name": "movies", "delete_state": True, "home": "/h"}
-    assert run("undeploy_state_table", conf) == {"undeploy": "success", "run": "success"}
+    conf = {"target": "local", "name": "movies", "delete_state": True}
+    states = run("undeploy_state_table", conf)
+    assert states == dict.fromkeys(("lock_job", "undeploy", "unlock_job", "run"), "success")
     assert calls.read_text(encoding="utf-8") == (
-        "undeploy movies --target=local --home=/h --delete-state --json\n"
+        f"undeploy movies --target=local --home={tmp_path} --delete-state --json\n"
     )
 
 

@@ -9,6 +9,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, TriggerRule
 
 from holdfast_airflow.approval import ApprovePlan, ApproveRescale
+from holdfast_airflow.locks.tasks import RUNS_AT_ONCE
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.sensor import CaughtUpSensor
 
@@ -39,7 +40,7 @@ def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
     assert dag.description
     assert "holdfast" in dag.tags
     assert dag.timetable.can_be_scheduled is (name not in UNSCHEDULED)
-    assert dag.max_active_runs == 1
+    assert dag.max_active_runs == (1 if name in {CHAOS, DAILY, COMPACTION} else RUNS_AT_ONCE)
     assert dag.dagrun_timeout
     assert {task.owner for task in dag.tasks} == {"holdfast"}
 
@@ -56,14 +57,16 @@ def test_no_task_runs_for_ever_and_no_pod_stays(bag: DagBag, name: str) -> None:
 def test_the_steps_of_a_deployment(bag: DagBag) -> None:
     dag = bag.dags[DEPLOY]
     assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "lock_job": {"validate_and_explain", "unlock_job"},
         "validate_and_explain": {"create_topics"},
         "create_topics": {"deploy"},
         "deploy": {"wait_until_caught_up"},
         "wait_until_caught_up": {"smoke_check", "roll_back"},
         "smoke_check": {"deployed", "left_out", "roll_back"},
-        "deployed": set(),
-        "left_out": set(),
-        "roll_back": set(),
+        "deployed": {"unlock_job"},
+        "left_out": {"unlock_job"},
+        "roll_back": {"unlock_job"},
+        "unlock_job": set(),
     }
     assert dag.task_dict["roll_back"].trigger_rule == TriggerRule.ONE_FAILED
     waiting = dag.task_dict["wait_until_caught_up"]
@@ -75,15 +78,18 @@ def test_the_steps_of_a_deployment(bag: DagBag) -> None:
 def test_the_steps_of_a_chaos_run(bag: DagBag, name: str) -> None:
     dag = bag.dags[name]
     assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
-        "precheck": {"baseline", "heal"},
+        "precheck": {"lock_job", "heal"},
+        "lock_job": {"baseline", "unlock_job"},
         "baseline": {"workload", "nemesis"},
         "workload": {"heal"},
         "nemesis": {"heal"},
         "heal": {"quiesce"},
         "quiesce": {"verify"},
         "verify": {"report", "proved"},
-        "report": set(),
-        "proved": set(),
+        "report": {"publish"},
+        "publish": {"unlock_job"},
+        "proved": {"unlock_job"},
+        "unlock_job": set(),
     }
     tasks = dag.task_dict
     assert tasks["heal"].is_teardown, "also of a run that somebody stops"
@@ -112,12 +118,21 @@ def test_a_job_to_break_every_night_makes_a_schedule(
     assert (params["ask"], params["rate"]) == ("none", 50)
 
 
+@pytest.mark.parametrize("name", [DEPLOY, UNDEPLOY, RESCALE, CHAOS, DAILY])
+def test_a_lock_is_given_back_also_by_a_run_that_is_stopped(bag: DagBag, name: str) -> None:
+    tasks = bag.dags[name].task_dict
+    assert tasks["lock_job"].is_setup, "who clears a task later takes the lock again"
+    assert tasks["unlock_job"].is_teardown
+
+
 def test_the_steps_of_a_rescale(bag: DagBag) -> None:
     dag = bag.dags[RESCALE]
     assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
         "plan": {"approval"},
-        "approval": {"rescale"},
-        "rescale": set(),
+        "approval": {"lock_job"},
+        "lock_job": {"rescale", "unlock_job"},
+        "rescale": {"unlock_job"},
+        "unlock_job": set(),
     }
     approval = dag.task_dict["approval"]
     assert isinstance(approval, ApproveRescale)
@@ -136,7 +151,8 @@ def test_the_steps_of_a_compaction(bag: DagBag) -> None:
         "approved": {"apply", "put_back"},
         "apply": {"put_back"},
         "put_back": {"verify"},
-        "verify": set(),
+        "verify": {"publish"},
+        "publish": set(),
     }
     tasks = dag.task_dict
     assert tasks["put_back"].is_teardown, "also of a run that somebody stops"

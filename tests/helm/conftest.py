@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,17 +13,20 @@ import pytest
 import yaml
 
 CHARTS = Path(__file__).parents[2] / "helm"
+HELM = os.environ.get("HELM", "helm")
+"""Helm 3 or 4; `make test HELM=…` says which."""
 KUBERNETES = "1.34.0"
 
 Manifest = dict[str, Any]
 Render = Callable[..., list[Manifest]]
+RenderText = Callable[..., str]
 Refused = Callable[..., str]
 
 
 def _template(
     chart: str, values: dict[str, Any], name: str, namespace: str
 ) -> subprocess.CompletedProcess[str]:
-    command = ["helm", "template", name, str(CHARTS / chart), "--namespace", namespace]
+    command = [HELM, "template", name, str(CHARTS / chart), "--namespace", namespace]
     command += ["--kube-version", KUBERNETES, "--values", "-"]
     text = yaml.safe_dump(values)
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -30,23 +34,34 @@ def _template(
 
 @pytest.fixture(scope="session", autouse=True)
 def _helm() -> None:
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not on the PATH: charts cannot be rendered")
+    if shutil.which(HELM) is None:
+        pytest.skip(f"{HELM} is not on the PATH: charts cannot be rendered")
 
 
 @pytest.fixture(scope="session")
-def render() -> Render:
-    """`render(chart, values, name, namespace)`: every object of a chart with those values."""
+def render_text() -> RenderText:
+    """`render_text(chart, values, name, namespace)`: what `helm template` prints."""
 
     def rendered(
         chart: str,
         values: dict[str, Any] | None = None,
         name: str = "tried",
         namespace: str = "somewhere",
-    ) -> list[Manifest]:
+    ) -> str:
         ran = _template(chart, values or {}, name, namespace)
         assert ran.returncode == 0, ran.stderr
-        return [manifest for manifest in yaml.safe_load_all(ran.stdout) if manifest]
+        return ran.stdout
+
+    return rendered
+
+
+@pytest.fixture(scope="session")
+def render(render_text: RenderText) -> Render:
+    """`render(chart, values, name, namespace)`: every object of a chart with those values."""
+
+    def rendered(*arguments: Any, **more: Any) -> list[Manifest]:
+        text = render_text(*arguments, **more)
+        return [manifest for manifest in yaml.safe_load_all(text) if manifest]
 
     return rendered
 

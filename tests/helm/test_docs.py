@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 
-from tests.helm.conftest import KUBERNETES, Render
+from tests.helm.conftest import HELM, KUBERNETES, Render
 from tests.helm.holdfast.examples import CHART, FULL, named
 from tests.support.doc_commands import ROOT, commands
 
@@ -18,7 +18,7 @@ def test_the_chart_takes_the_values_that_the_pages_show() -> None:
     for text in shown:
         _, _, *words = shlex.split(text)
         command = [
-            "helm",
+            HELM,
             "template",
             "--kube-version",
             KUBERNETES,

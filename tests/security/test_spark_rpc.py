@@ -76,6 +76,12 @@ class _Api:
             self.between = None
         return 200, found
 
+    def post(self, wanted: Any) -> tuple[int, Any]:
+        if self.secret is not None:
+            return 409, {}
+        self.secret = wanted
+        return 201, wanted
+
     def patch(self, change: Any) -> tuple[int, Any]:
         assert self.secret is not None
         self.patches += 1
@@ -95,6 +101,12 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_Api]:
             assert self.path == "/api/v1/namespaces/tables/secrets/movies-spark"
             assert self.headers["Authorization"] == "Bearer a-token"
             self._answer(*api.get())
+
+        def do_POST(self) -> None:
+            assert self.path == "/api/v1/namespaces/tables/secrets"
+            assert self.headers["Content-Type"] == "application/json"
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(*api.post(json.loads(body)))
 
         def do_PATCH(self) -> None:
             assert self.headers["Content-Type"] == "application/merge-patch+json"
@@ -206,3 +218,11 @@ def test_the_peers_secret_is_filled_once(api: _Api) -> None:
     assert list(held) == [PEER_KEY]
     fill_peers("movies-spark")
     assert (api.secret["data"], api.patches) == (held, 1)
+
+
+def test_an_object_is_created_unless_it_is_there(api: _Api) -> None:
+    wanted, path = {"metadata": {"name": "movies-spark"}}, "/api/v1/namespaces/tables/secrets"
+    assert kube_api.from_a_pod(path, create=wanted) is None
+    api.secret = None
+    assert kube_api.from_a_pod(path, create=wanted) is not None
+    assert api.secret == wanted

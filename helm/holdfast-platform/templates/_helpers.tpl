@@ -45,6 +45,9 @@ capabilities: {drop: [ALL]}
 {{/* Takes a list: name, {size, storageClass}. */}}
 {{- define "platform.claim" -}}
 {{- $volume := index . 1 -}}
+{{- /* Kubernetes adds both by itself, and a GitOps tool would see a difference. */ -}}
+apiVersion: v1
+kind: PersistentVolumeClaim
 metadata:
   name: {{ index . 0 }}
 spec:
@@ -55,25 +58,6 @@ spec:
   resources: {requests: {storage: {{ $volume.size }}}}
 {{- end }}
 
-{{/*
-The claim in the jobs' namespace that keeps the files of a DAG's runs.  A hook, since `helm --wait` waits for
-claims, and this one is bound by the first run; made once, and kept when the release goes.  Takes a list:
-root context, name, {size, storageClass}.
-*/}}
-{{- define "platform.runs" -}}
-{{- $root := index . 0 }}{{- $name := index . 1 }}
-{{- if not (lookup "v1" "PersistentVolumeClaim" $root.Values.jobs.namespace $name) }}
-apiVersion: v1
-kind: PersistentVolumeClaim
-{{- $claim := include "platform.claim" (list $name (index . 2)) | fromYaml }}
-{{- $of := dict
-  "namespace" $root.Values.jobs.namespace
-  "labels" (include "platform.labels" (list $root $name) | fromYaml)
-  "annotations" (dict "helm.sh/hook" "post-install,post-upgrade") }}
-{{ toYaml (merge $claim (dict "metadata" $of)) }}
-{{- end }}
-{{- end }}
-
 {{/* Takes the component's values. */}}
 {{- define "platform.scheduling" -}}
 {{- with .nodeSelector }}
@@ -81,6 +65,9 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 

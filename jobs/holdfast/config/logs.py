@@ -18,11 +18,12 @@ __all__ = ["LogFormat", "configure_logging"]
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # py4j logs every connection at INFO, and logs as an error what a call has already raised.
-# httpx logs a line for every request.
+# httpx, and httpx2 of the schema registry's client, log a line for every request.
 _QUIET = {
     "py4j": logging.WARNING,
     "py4j.clientserver": logging.CRITICAL,
     "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
 }
 
 

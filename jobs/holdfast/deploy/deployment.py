@@ -16,7 +16,14 @@ from holdfast.errors import HoldfastError, Refused, told_parts
 from holdfast.types.left_out import LeftOut
 from holdfast.types.status import JobState, JobStatus
 
-__all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
+__all__ = [
+    "Deployment",
+    "DeploymentState",
+    "await_ready",
+    "driver_facts",
+    "fetch_status",
+    "refuse_other_revision",
+]
 
 _POLL_S = 0.5
 
@@ -43,6 +50,7 @@ class Deployment:
         lag: source offsets not yet committed, None when unknown.
         reason: why it is not ready.
         warnings: the tables that leave out too much of their input, with the amounts.
+        rows: by table: the rows that its stores had when the driver last looked.
         left_out: by table: the counts of its input and of records that are in no result.
         details: fields that only this target knows.
     """
@@ -58,6 +66,7 @@ class Deployment:
     reason: str = ""
     warnings: tuple[str, ...] = ()
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -114,16 +123,36 @@ def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
         "caught_up": bool(told.get("caught_up")),
         "lag": told.get("lag"),
         "reason": str(told.get("reason", "")),
-        **_left_out(told),
+        **_of_tables(told),
     }
 
 
-def _left_out(told: Mapping[str, Any]) -> dict[str, Any]:
+def _of_tables(told: Mapping[str, Any]) -> dict[str, Any]:
     status = JobStatus.of(told)
     if status is None:
         return {}
-    counts = {query.sink: query.left_out for query in status.queries.values()}
-    return {"warnings": status.warnings(), "left_out": counts}
+    queries = status.queries.values()
+    rows = {q.sink: sum(p.rows for p in q.state_partitions) for q in queries if q.state_partitions}
+    counts = {query.sink: query.left_out for query in queries}
+    return {"warnings": status.warnings(), "left_out": counts, "rows": rows}
+
+
+def refuse_other_revision(name: str, present: int, expected: int | None) -> None:
+    """Refuse to roll a deployment back from a revision that is not the one to be undone.
+
+    Args:
+        expected: the revision to be undone; None for whichever is present.
+
+    Raises:
+        Refused: another one is present.
+    """
+    if expected is None or present == expected:
+        return
+    raise Refused(
+        f"{name} is at revision {present}, not {expected}: it is not rolled back.",
+        cause="somebody deployed it, or rolled it back, meanwhile",
+        action="look at it (`holdfast status`); without --only-from the present revision is undone",
+    )
 
 
 def await_ready(

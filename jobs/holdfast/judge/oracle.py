@@ -38,6 +38,7 @@ from holdfast.judge.statement.user_functions import declare
 from holdfast.judge.values import Untranslatable
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import WarnShares
+from holdfast.types.schemas import Schemas
 from holdfast.types.stores import JobStores
 from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
@@ -53,12 +54,14 @@ class OracleOptions:
     Kafka aborts transactions of killed producers after the job's transaction.timeout.ms.
     `shares`: the share of a query's input that may be left out without a warning.
     `functions`: the files of the users' aggregates.
+    `schemas`: the registry of formats that have one.
     """
 
     catch_up_s: float = 120.0
     quiet_s: float = 90.0
     shares: WarnShares = field(default_factory=WarnShares)
     functions: tuple[str, ...] = ()
+    schemas: Schemas | None = None
 
 
 class Oracle:
@@ -89,6 +92,8 @@ class Oracle:
     def judge(self, topology: Topology) -> JobVerdict:
         """The verdict on every table and stream of the job, in the file's order."""
         start = time.monotonic()
+        sinks = [query.sink for query in topology.queries]
+        self._observer.read_as((*topology.sources, *sinks), self._options.schemas)
         tables = tuple(self._judge_unit(unit) for unit in units(topology))
         return JobVerdict(self._application_id, tables, time.monotonic() - start)
 

@@ -45,6 +45,11 @@ class TopicCodec:
         self._schemas = schemas
         self._plain = AsJson(of, schemas)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether keys and values spell their numbers out: in binary formats 0 and 0.0 are one."""
+        return self._plain.formats == (self._of.key_format, self._of.value_format)
+
     def encode(self, spec: Spec) -> RawRecord:
         """The bytes of an input record.
 

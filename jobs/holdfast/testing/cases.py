@@ -97,6 +97,7 @@ class Rest:
         queries_from: the number of the first query; only queries follow it.
         responses: the expected first answers, each `{kind: content}`.
         in_order: rows come in the order of the case; otherwise in any order.
+        in_protobuf: rows are to be answered as Protobuf messages.
         wait_for_query: inputs are written once its push query runs.
     """
 
@@ -105,6 +106,7 @@ class Rest:
     responses: tuple[Mapping[str, Any], ...]
     error: RestError | None = None
     in_order: bool = False
+    in_protobuf: bool = False
     wait_for_query: bool = False
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.cases import Case, Refusal, Spec, formats_in, record_of, schemas_of
 from holdfast.testing.json_text import loads, without_comments
-from holdfast.testing.rest.cases import formats_answered, is_rest, rest_of, statements_of_job
+from holdfast.testing.rest.cases import is_rest, rest_of, statements_of_job
 from holdfast.testing.sql_files import cases_in, is_test_file
 
 __all__ = ["cases_at", "triple"]
@@ -129,7 +129,7 @@ def _case(node: Mapping[str, Any], path: Path, format_: str, config: str) -> Cas
         sources=tuple((node.get("post") or {}).get("sources") or ()),
         rest=rest,
         schemas=tuple(g for topic in node.get("topics") or () for g in schemas_of(topic, where)),
-        formats=_formats(statements, properties, node.get("topics") or ()) | formats_answered(node),
+        formats=_formats(statements, properties, node.get("topics") or ()),
         disabled=node.get("enabled", True) is False,
     )
 

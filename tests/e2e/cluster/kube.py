@@ -15,17 +15,29 @@ ROOT = Path(__file__).parents[3]
 NAMESPACE = "holdfast"
 CONTEXT = f"kind-{os.environ.get('CLUSTER', 'holdfast')}"
 IMAGE = f"holdfast:{os.environ.get('TAG', 'dev')}"
+HELM = os.environ.get("HELM", "helm")
 BOOTSTRAP = "kafka.holdfast-platform.svc:9092"
 POLL_S = 0.3
 
 
 def kubectl(*arguments: str, check: bool = True, text: str | None = None) -> str:
     """Standard output of kubectl in the jobs' namespace (another `-n` among the arguments wins)."""
-    where = () if "-n" in arguments else ("-n", NAMESPACE)
-    command = ["kubectl", "--context", CONTEXT, *where, *arguments]
-    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert not check or ran.returncode == 0, f"{command}: {ran.stderr}"
+    ran = try_kubectl(*arguments, text=text)
+    assert not check or ran.returncode == 0, f"{ran.args}: {ran.stderr}"
     return ran.stdout
+
+
+def try_kubectl(
+    *arguments: str, text: str | None = None, everywhere: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """The same for one that may fail, or whose warnings count.
+
+    Args:
+        everywhere: the objects of `text` name their namespaces, which may be several.
+    """
+    where = () if everywhere or "-n" in arguments else ("-n", NAMESPACE)
+    command = ["kubectl", "--context", CONTEXT, *where, *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
 def objects(kind: str, *arguments: str) -> list[dict[str, Any]]:
@@ -35,9 +47,13 @@ def objects(kind: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["helm", "--kube-context", CONTEXT, "-n", NAMESPACE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def helm(*arguments: str, values: Any = None) -> subprocess.CompletedProcess[str]:
+    """Runs helm in the jobs' namespace (another `--namespace` among the arguments wins)."""
+    command = [HELM, "--kube-context", CONTEXT, "-n", NAMESPACE, *arguments]
+    if values is not None:
+        command += ["--values", "-"]
+    text = None if values is None else json.dumps(values)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
 def run_dag(dag: str, conf: dict[str, Any], *options: str) -> str:

@@ -1,4 +1,4 @@
-"""Deployments that are refused, and how soon; and manifests as a GitOps tool applies them."""
+"""Deployments that are refused, how soon, and what is left of them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> No
     assert "--cascade=orphan" in said
     assert kubectl("get", "configmap", table.NAME, "-o", "jsonpath={.data}") == config
     assert watch.seen[-1].status["ready"]
+    hook = f"{table.NAME}-preflight"
+    kinds = "job,configmap,serviceaccount,role,rolebinding"
+    left = kubectl("get", kinds, "-o", "name").split()
+    assert [name for name in left if name.endswith(f"/{hook}")] == [f"job.batch/{hook}"]
+    assert "--cascade=orphan" in kubectl("logs", f"job/{hook}")
     again = helm(
         "upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "3m",
         "--set", "executor.volume.size=1024Mi",
@@ -70,18 +75,3 @@ def test_an_image_that_is_nowhere_is_told_before_the_time_out(
     assert "holdfast:there-is-none" in refused.stderr
     assert time.monotonic() - began < 200, "it has waited for its time-out"
     until(lambda: not objects("pods", "-l", of_it), 60, "its pods are gone")
-
-
-def test_a_cluster_takes_what_helm_renders_as_it_is() -> None:
-    """As Argo CD and Flux apply it: without Helm, on the server's side."""
-    rendered = helm(
-        *("template", "e2e-rendered", CHART, "--kube-version", "1.34.0"),
-        *("--set", f"kafka.bootstrapServers={BOOTSTRAP},serve.enabled=true"),
-        *("--set", "serve.auth.insecure=true,test.enabled=false"),
-        *("--set-file", f"sql={ROOT / 'jobs/examples/movies.sql'}"),
-    )
-    assert rendered.returncode == 0, rendered.stderr
-    told = kubectl(
-        "apply", "--server-side", "--dry-run=server", "-f", "-", text=rendered.stdout
-    )  # fmt: skip
-    assert told.count("serverside-applied (server dry run)") > 20

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.helm.conftest import CHARTS, Manifest, Refused, Render
+from tests.helm.conftest import CHARTS, HELM, Manifest, Refused, Render
 
 CHART = "holdfast-platform"
 WORKLOADS = {
     "Deployment/airflow-api-server",
     "Deployment/airflow-dag-processor",
+    "Job/holdfast-platform-init",
     "StatefulSet/airflow-scheduler",
     "StatefulSet/airflow-triggerer",
     "StatefulSet/kafka",
@@ -52,8 +53,17 @@ def _grants(role: Manifest) -> set[tuple[str, str]]:
     return {(r, v) for rule in role["rules"] for r in rule["resources"] for v in rule["verbs"]}
 
 
+def test_airflow_may_lock_jobs_where_they_are(render: Render) -> None:
+    role = next(
+        m for m in render(CHART)
+        if m["kind"] == "Role" and m["metadata"]["name"] == "airflow"
+        and m["metadata"]["namespace"] == "holdfast"
+    )  # fmt: skip
+    assert {("leases", verb) for verb in ("get", "create", "update", "delete")} <= _grants(role)
+
+
 def test_helm_finds_nothing_to_complain_about() -> None:
-    command = ["helm", "lint", "--strict", str(CHARTS / CHART)]
+    command = [HELM, "lint", "--strict", str(CHARTS / CHART)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -81,7 +91,7 @@ def test_every_pod_passes_the_restricted_standard(render: Render) -> None:
             checked += 1
         kinds = {kind for v in pod["volumes"] for kind in v if kind != "name"}
         assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim"}, name
-    assert checked == 10, "six containers, and the four that wait for the database"
+    assert checked == 11, "seven containers, and the four that wait for the database"
 
 
 def test_every_container_has_requests_and_a_limit_of_memory(render: Render) -> None:
@@ -92,7 +102,9 @@ def test_every_container_has_requests_and_a_limit_of_memory(render: Render) -> N
 
 
 def test_the_requests_leave_room_for_a_job_on_two_cores(render: Render) -> None:
-    requests = [pod["containers"][0]["resources"]["requests"] for _, pod in _pods(render(CHART))]
+    """The Job has ended when the others begin."""
+    staying = [pod for name, pod in _pods(render(CHART)) if not name.startswith("Job/")]
+    requests = [pod["containers"][0]["resources"]["requests"] for pod in staying]
     assert sum(int(r["cpu"].removesuffix("m")) for r in requests) <= 200
     assert sum(int(r["memory"].removesuffix("Mi")) for r in requests) <= 2304
 
@@ -100,12 +112,17 @@ def test_the_requests_leave_room_for_a_job_on_two_cores(render: Render) -> None:
 def test_every_container_is_probed(render: Render) -> None:
     for name, pod in _pods(render(CHART)):
         for container in pod["containers"]:
-            assert {"readinessProbe", "livenessProbe"} <= set(container), name
+            probed = {"readinessProbe", "livenessProbe"} <= set(container)
+            assert probed != name.startswith("Job/"), name
 
 
 def test_only_what_talks_to_kubernetes_has_a_token(render: Render) -> None:
     with_token = {name for name, pod in _pods(render(CHART)) if pod["automountServiceAccountToken"]}
-    assert with_token == {"StatefulSet/airflow-scheduler", "StatefulSet/airflow-triggerer"}
+    assert with_token == {
+        "Job/holdfast-platform-init",
+        "StatefulSet/airflow-scheduler",
+        "StatefulSet/airflow-triggerer",
+    }
 
 
 def test_airflow_has_rights_over_pods_in_the_jobs_namespace_and_nowhere_else(
@@ -113,7 +130,8 @@ def test_airflow_has_rights_over_pods_in_the_jobs_namespace_and_nowhere_else(
 ) -> None:
     values = {"jobs": {"namespace": "tables"}, "chaos": {"enabled": False}}
     manifests = render(CHART, values, namespace="platform")
-    roles = [m for m in manifests if m["kind"] in ("Role", "RoleBinding")]
+    roles = [m for m in manifests if m["kind"] in ("Role", "RoleBinding")
+             and m["metadata"]["name"] != "holdfast-platform-init"]  # fmt: skip
     assert {m["metadata"]["namespace"] for m in roles} == {"tables"}
     assert not [m for m in manifests if m["kind"].startswith("Cluster")]
     named = _named(manifests)
@@ -182,19 +200,6 @@ def test_without_chaos_nothing_is_labelled_and_nobody_may(render: Render) -> Non
     manifests = render(CHART, {"chaos": {"enabled": False}})
     assert _targets(manifests) == {}
     assert not [name for name in _named(manifests) if "chaos" in name]
-
-
-@pytest.mark.parametrize("of", ["chaos", "compaction"])
-def test_the_claim_of_runs_holds_up_no_install_and_stays(render: Render, of: str) -> None:
-    values = {of: {"volume": {"size": "3Gi", "storageClass": "slow"}}}
-    claim = _named(render(CHART, values))[f"PersistentVolumeClaim/holdfast-{of}"]
-    assert claim["metadata"]["namespace"] == "holdfast"
-    assert claim["metadata"]["annotations"] == {"helm.sh/hook": "post-install,post-upgrade"}
-    assert claim["spec"] == {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "slow",
-        "resources": {"requests": {"storage": "3Gi"}},
-    }
 
 
 def test_who_plans_compaction_has_no_rights_without_strimzi(render: Render) -> None:

@@ -156,7 +156,10 @@ def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None
 
 def _the_end(job: Job, last: dict[str, Any]) -> None:
     """There is nothing before the first revision: to roll it back is to undeploy it."""
-    code, gone, said = job.run("rollback", job.name, *job.where())
+    code, _, said = job.run("rollback", job.name, *job.where(), "--only-from", "9")
+    assert code == 2
+    assert f"{job.name} is at revision 1, not 9: it is not rolled back" in said
+    code, gone, said = job.run("rollback", job.name, *job.where(), "--only-from", "1")
     assert (code, gone["state"]) == (0, "absent"), said
     assert session_members(last["driver_pid"]) == []
     assert session_members(last["supervisor_pid"]) == []

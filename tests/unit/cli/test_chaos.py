@@ -73,7 +73,9 @@ def test_the_same_seed_gives_the_same_schedule_and_a_dry_run_writes_nothing(
     schedules = []
     for seed in ("3", "3", "4"):
         assert _precheck(job, "--run", "dry", "--dry-run", "--json", "--seed", seed) == 0
-        schedules.append(_told(capsys)["schedule"])
+        said = capsys.readouterr()
+        schedules.append(json.loads(said.out)["schedule"])
+        assert said.err.startswith(f"seed {seed}, "), "for people, as without --json"
     assert schedules[0] == schedules[1] != schedules[2]
     assert not (job.home / "chaos" / "dry").exists()
 

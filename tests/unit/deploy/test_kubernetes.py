@@ -107,15 +107,19 @@ def test_no_helm_is_a_clear_error(
 def test_another_helm_is_named(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script(program, "echo v2.17.0")
     assert main(["status", "x", "--target", "kubernetes"]) == 2
-    assert f"{program} is not Helm 3: `helm version` printed 'v2.17.0'" in capsys.readouterr().err
+    assert (
+        f"{program} is neither Helm 3 nor 4: `helm version` printed 'v2.17.0'"
+        in capsys.readouterr().err
+    )
 
 
+@pytest.mark.parametrize("version", ["v3.19.0", "v4.3.1"])
 def test_a_release_that_is_not_there_is_absent(
-    program: Path, capsys: pytest.CaptureFixture[str]
+    program: Path, capsys: pytest.CaptureFixture[str], version: str
 ) -> None:
     script(
         program,
-        '[ "$1" = version ] && { echo v3.19.0; exit 0; }\n'
+        f'[ "$1" = version ] && {{ echo {version}; exit 0; }}\n'
         'echo "Error: release: not found" >&2; exit 1',
     )
     assert main(["status", "x", "--target", "kubernetes", "--json"]) == 0
@@ -125,13 +129,35 @@ def test_a_release_that_is_not_there_is_absent(
     assert "There is no release x in the namespace holdfast" in capsys.readouterr().err
 
 
-def test_helm_gets_the_values_and_is_asked_to_be_atomic(
+def test_a_revision_of_somebody_else_is_not_rolled_back(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = tmp_path / "said"
+    history = [{"revision": n, "status": "superseded"} for n in (1, 2)]
+    history.append({"revision": 3, "status": "deployed"})
+    script(
+        program,
+        f'[ "$1" = version ] && {{ echo v3.19.0; exit 0; }}\necho "$@" >> {said}\n'
+        f"[ \"$1\" = history ] && echo '{json.dumps(history)}'\nexit 0",
+    )
+    back = ["rollback", "x", "--target", "kubernetes", "--only-from"]
+    assert main([*back, "2"]) == 2
+    assert "x is at revision 3, not 2: it is not rolled back" in capsys.readouterr().err
+    assert "rollback" not in said.read_text()
+    assert main([*back, "3"]) == 0
+    assert "rollback x 2 " in said.read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "flag"), [("v3.19.0", "--atomic"), ("v4.3.1", "--rollback-on-failure")]
+)
+def test_helm_gets_the_values_and_is_asked_to_be_atomic(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, flag: str
 ) -> None:
     said = tmp_path / "said"
     script(
         program,
-        f'[ "$1" = version ] && {{ echo v3.19.0; exit 0; }}\necho "$@" >> {said}\n'
+        f'[ "$1" = version ] && {{ echo {version}; exit 0; }}\necho "$@" >> {said}\n'
         f'[ "$1" = upgrade ] && {{ cat "$6" >> {said}; echo "no quota left"; exit 1; }}\nexit 0',
     )
     (tmp_path / "mine.yaml").write_text("driver: {heapMiB: 900}")
@@ -140,7 +166,7 @@ def test_helm_gets_the_values_and_is_asked_to_be_atomic(
     assert main([*arguments, "--timeout", "9"]) == 1
     assert "`helm upgrade` ended with status 1: no quota left" in capsys.readouterr().err
     text = said.read_text()
-    assert "--atomic --namespace holdfast --wait --timeout 9s" in text
+    assert f"{flag} --namespace holdfast --wait --timeout 9s" in text
     assert text.index("values.yaml --values") < text.index("mine.yaml"), "the user's come last"
     assert "replicas: 1" in text
 

@@ -24,6 +24,7 @@ from holdfast.judge.read.archived import ArchivedObserver
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.read.topic_archive import archives
 from holdfast.judge.verdict import RunVerdict
+from holdfast.transport.registry import registry_of
 from holdfast.types.stores import JobStores
 from holdfast.types.topology import Topology
 
@@ -58,7 +59,10 @@ def judge_run(
     history = summarize(events)
     # Where the run waited for this in vain, do not wait again for every table.
     catch_up_s = _CATCH_UP_S if history.quiet else 0.0
-    options = OracleOptions(catch_up_s, quiet_seconds(settings), settings.warn, settings.functions)
+    options = OracleOptions(
+        catch_up_s, quiet_seconds(settings), settings.warn, settings.functions,
+        registry_of(settings.registry.client()),
+    )  # fmt: skip
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")

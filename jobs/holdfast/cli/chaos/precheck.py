@@ -43,6 +43,7 @@ def command(job: JobOptions, plan: PlanOptions, dry_run: bool, as_json: bool) ->
     with json_errors(as_json):
         folder, asked = plan_run(job, plan, dry_run=dry_run)
     if as_json:
+        click.echo("\n".join(schedule_lines(asked)), err=True)
         told = {**asdict(asked), "folder": str(folder)}
         click.echo(orjson.dumps(told).decode())
         return

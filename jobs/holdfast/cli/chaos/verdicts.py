@@ -56,7 +56,7 @@ def report(ctx: click.Context, run: str, home: str | None, as_json: bool) -> Non
     with json_errors(as_json):
         folder = run_folder(home_of(home), run)
         page, verdict = _reported(folder), read_summary(folder).verdict
-    told = {"run": run, "verdict": verdict.verdict.value, "report": str(page)}
+    told = _in_short(verdict, page)
     click.echo(orjson.dumps(told).decode() if as_json else f"{verdict.verdict.value}: {page}")
     ctx.exit(EXIT_STATUS[verdict.verdict.value])
 
@@ -67,10 +67,23 @@ def finish(run: Run, *, as_json: bool) -> int:
 
     verdict = _judged(run)
     page = _reported(run.folder)
-    told = {"run": run.asked.run, "verdict": verdict.verdict.value, "report": str(page)}
+    told = _in_short(verdict, page)
     lines = [run_as_text(verdict), f"report: {page}"]
     click.echo(orjson.dumps(told).decode() if as_json else "\n".join(lines))
     return EXIT_STATUS[verdict.verdict.value]
+
+
+def _in_short(verdict: RunVerdict, page: Path) -> dict[str, object]:
+    job = verdict.job
+    return {
+        "run": verdict.run,
+        "verdict": verdict.verdict.value,
+        "report": str(page),
+        "job": job.application_id,
+        "tables": [
+            {"name": t.name, "verdict": t.verdict.value, "rows": t.rows} for t in job.tables
+        ],
+    }
 
 
 def _judged(run: Run) -> RunVerdict:

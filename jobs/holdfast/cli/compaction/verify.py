@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from holdfast.errors import Refused
 from holdfast.types.words import human_bytes
 
 if TYPE_CHECKING:
+    from holdfast.compaction.survey.facts import Survey
     from holdfast.compaction.verify.verified import TopicResult, Verified
     from holdfast.config.settings import Settings
 
@@ -50,19 +51,22 @@ def verify_command(
     Restores one partition of each topic into a temporary store. Writes verified.json, report.html
     and report.png into the run's folder, and adds to the history by which predictions are judged.
     """
+    from holdfast.compaction.survey.facts import Survey
     from holdfast.compaction.verify.history import append, read_history
     from holdfast.compaction.verify.report import write_report
 
     with json_errors(as_json), reporter() as tell:
         settings = load_settings(config, overrides, home)
         folder = run_folder(settings.home, run or newest_run(settings.home))
-        verified = _verified(settings, folder, JobStatuses(settings.home, status), tell)
+        jobs = JobStatuses(settings.home, status)
+        verified = _verified(settings, folder, jobs, tell)
         write_file(folder / VERIFIED, verified.to_json())
         history = history_file(settings.home)
         append(history, verified)
         tell("drawing")
         report = write_report(folder, verified, read_history(history))
-    click.echo(_json(verified, report) if as_json else _text(verified, report))
+        tables = _tables(Survey.read(folder / SURVEY), jobs)
+    click.echo(_json(verified, report, tables) if as_json else _text(verified, report))
 
 
 def _verified(
@@ -91,8 +95,22 @@ def _verified(
     return compare(plan, before, after, applied, samples)
 
 
-def _json(verified: Verified, report: Path) -> str:
-    told = {"verdict": verified.verdict, "report": str(report), **orjson.loads(verified.to_json())}
+def _tables(survey: Survey, jobs: JobStatuses) -> dict[str, str]:
+    """The tables and streams of the surveyed changelogs, by changelog, as their jobs tell."""
+    ids = sorted({topic.application_id for topic in survey.topics})
+    return {
+        query.changelog: query.sink
+        for seen in jobs(ids)
+        for query in seen.status.queries.values()
+        if query.changelog
+    }
+
+
+def _json(verified: Verified, report: Path, tables: Mapping[str, str]) -> str:
+    found = orjson.loads(verified.to_json())
+    for topic in found["topics"]:
+        topic["table"] = tables.get(topic["topic"])
+    told = {"verdict": verified.verdict, "report": str(report), **found}
     return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
 
 

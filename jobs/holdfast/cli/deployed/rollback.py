@@ -30,14 +30,27 @@ __all__ = ["command"]
     metavar="SECONDS",
     help="How long to wait until the job is ready.",
 )
+@click.option(
+    "--only-from",
+    type=click.IntRange(min=1),
+    metavar="REVISION",
+    help="Refuse if another revision is the present one by now.",
+)
 @json_option
 def command(
-    name: str, target: str, home: str | None, namespace: str, timeout: float, as_json: bool
+    name: str,
+    target: str,
+    home: str | None,
+    namespace: str,
+    timeout: float,
+    only_from: int | None,
+    as_json: bool,
 ) -> None:
     """Deploy the previous revision of NAME; undeploy NAME if there is none.
 
     State is never rolled back: a revision that fits it continues from the job's position.
     """
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
-        found = deployment_of(target, name, home, namespace).rollback(timeout, tell)
+        deployment = deployment_of(target, name, home, namespace)
+        found = deployment.rollback(timeout, tell, only_from=only_from)
     click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())

@@ -24,7 +24,9 @@ class AnyDeployment(Protocol):
     def status(self) -> Deployment:
         """The current state."""
 
-    def rollback(self, timeout_s: float, tell: Callable[[str], None]) -> Deployment:
+    def rollback(
+        self, timeout_s: float, tell: Callable[[str], None], *, only_from: int | None
+    ) -> Deployment:
         """Deploy the previous revision, or undeploy the first."""
 
     def undeploy(self, *, delete_state: bool) -> Deployment:

@@ -82,6 +82,7 @@ def _judge(
     from holdfast.cli.look.local_stores import local_stores
     from holdfast.judge.oracle import Oracle, OracleOptions
     from holdfast.judge.read.observe import Observer
+    from holdfast.transport.registry import registry_of
 
     job = load_job(sql, config, overrides, home)
     settings = job.settings
@@ -91,7 +92,13 @@ def _judge(
         oracle = Oracle(
             settings.application_id,
             Observer(settings.client(), settings.application_id),
-            options=OracleOptions(timeout_s, quiet_s, settings.warn, settings.functions),
+            options=OracleOptions(
+                timeout_s,
+                quiet_s,
+                settings.warn,
+                settings.functions,
+                registry_of(settings.registry.client()),
+            ),
             stores=local_stores(settings),
             tell=tell,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from holdfast.client import Client
@@ -49,6 +49,7 @@ class SmokeFound:
         served: whether query servers returned the sample by its key; None: they were not asked.
         left_out: its input since its first batch, and the part of it in no result.
         warnings: left-out shares beyond the limits of the settings.
+        statement: the query's own statement; `internal`: its sink is a step of another one.
     """
 
     id: str
@@ -60,6 +61,8 @@ class SmokeFound:
     served: bool | None = None
     left_out: LeftOut = field(default_factory=LeftOut)
     warnings: tuple[str, ...] = ()
+    statement: str = ""
+    internal: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -103,7 +106,8 @@ class _Look:
 def _patiently(query: Query, look: _Look, deadline: float) -> SmokeFound:
     while True:
         try:
-            return _look(query, look)
+            found = _look(query, look)
+            return replace(found, statement=query.statement, internal=query.sink.internal)
         except HoldfastError as error:
             final = isinstance(error, Refused) and not isinstance(error, TopicMissing)
             if final or time.monotonic() >= deadline:

@@ -14,11 +14,17 @@ import orjson
 import holdfast
 from holdfast.errors import HoldfastError, InvalidConfig
 
-__all__ = ["find_chart", "helm", "helm_json", "helm_watched"]
+__all__ = ["EVERY_STATE", "find_chart", "helm", "helm_json", "helm_watched", "rollback_on_failure"]
+
+EVERY_STATE = (
+    *("--deployed", "--failed", "--pending"),
+    *("--superseded", "--uninstalled", "--uninstalling"),
+)
+"""Flags of `helm list`; Helm 4 does not know `--all`, which Helm 3 needs."""
 
 _IN_THE_IMAGE = Path("/opt/holdfast/chart")
 _LOOK_EVERY_S = 2.0
-_MAJOR = "v3."
+_HELM_3, _HELM_4 = "v3.", "v4."
 
 
 def find_chart(chart: Path | None) -> Path:
@@ -42,7 +48,7 @@ def helm(arguments: Sequence[str]) -> str:
     """Runs helm and returns its output.
 
     Raises:
-        InvalidConfig: helm is missing, or it is not Helm 3.
+        InvalidConfig: helm is missing, or it is neither Helm 3 nor 4.
         HoldfastError: it failed.
     """
     ran = subprocess.run([_binary(), *arguments], capture_output=True, text=True, check=False)
@@ -115,21 +121,31 @@ def _binary() -> str:
     if found is None:
         raise InvalidConfig(
             "There is no helm on the PATH.",
-            cause="Helm 3 is not installed here",
+            cause="Helm 3 or 4 is not installed here",
             action="install it, or run this command in the Holdfast image, which has it",
         )
-    return _checked(found)
+    _version(found)
+    return found
+
+
+def rollback_on_failure() -> str:
+    """The flag by which `helm upgrade` restores the revision before; Helm 4 has renamed it.
+
+    Raises:
+        InvalidConfig: see `helm`.
+    """
+    return "--atomic" if _version(_binary()).startswith(_HELM_3) else "--rollback-on-failure"
 
 
 @cache
-def _checked(path: str) -> str:
-    """The path, after checking that it is Helm 3."""
+def _version(path: str) -> str:
+    """The version that a program prints, after checking that it is Helm 3 or 4."""
     command = [path, "version", "--short"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     said = (ran.stdout + ran.stderr).strip()
-    if ran.returncode != 0 or not said.startswith(_MAJOR):
+    if ran.returncode != 0 or not said.startswith((_HELM_3, _HELM_4)):
         raise InvalidConfig(
-            f"{path} is not Helm 3: `helm version` printed {said!r}.",
-            action="put Helm 3 on the PATH before it",
+            f"{path} is neither Helm 3 nor 4: `helm version` printed {said!r}.",
+            action="put Helm 3 or 4 on the PATH before it",
         )
-    return path
+    return said

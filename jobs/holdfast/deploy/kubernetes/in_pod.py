@@ -71,12 +71,15 @@ def _from_a_pod(path: str, method: str) -> bytes | None:
         return None
 
 
-def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes | None:
+def from_a_pod(
+    path: str, method: str = "GET", merge: object = None, create: object = None
+) -> bytes | None:
     """The API's answer to this pod's ServiceAccount; None where the object is missing or, with
-    `merge`, another version by now.
+    `merge`, another version by now, or, with `create`, there already.
 
     Args:
         merge: the change, as a JSON merge patch; the method is then PATCH.
+        create: the object; `path` is its collection, and the method POST.
 
     Raises:
         Refused: the account may not do it.
@@ -84,7 +87,11 @@ def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes | 
         HoldfastError: any other refusal.
     """
     try:
-        return _answer(path, method, merge)
+        if create is not None:
+            return _answer(path, "POST", create, "application/json")
+        if merge is not None:
+            return _answer(path, "PATCH", merge, "application/merge-patch+json")
+        return _answer(path, method)
     except HTTPError as error:
         error.close()
         if error.code in NOT_AS_ASKED:
@@ -94,20 +101,20 @@ def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes | 
         raise no_answer(str(error)) from error
 
 
-def _answer(path: str, method: str, merge: object) -> bytes:
+def _answer(path: str, method: str, body: object = None, kind: str = "") -> bytes:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
     token = (_ACCOUNT / "token").read_text(encoding="utf-8").strip()
     request = Request(
         f"https://{host}:{port}{path}", method=method, headers={"Authorization": f"Bearer {token}"}
     )
-    if merge is not None:
-        request.method, request.data = "PATCH", orjson.dumps(merge)
-        request.add_header("Content-Type", "application/merge-patch+json")
+    if kind:
+        request.data = orjson.dumps(body)
+        request.add_header("Content-Type", kind)
     trust = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
     with urlopen(request, timeout=TIMEOUT_S, context=trust) as answer:  # noqa: S310
-        body: bytes = answer.read()
-        return body
+        said: bytes = answer.read()
+        return said
 
 
 def own_namespace() -> str:

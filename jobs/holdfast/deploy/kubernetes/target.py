@@ -11,8 +11,21 @@ from typing import Any
 
 import yaml
 
-from holdfast.deploy.deployment import Deployment, DeploymentState, driver_facts, fetch_status
-from holdfast.deploy.kubernetes.helm import find_chart, helm, helm_json, helm_watched
+from holdfast.deploy.deployment import (
+    Deployment,
+    DeploymentState,
+    driver_facts,
+    fetch_status,
+    refuse_other_revision,
+)
+from holdfast.deploy.kubernetes.helm import (
+    EVERY_STATE,
+    find_chart,
+    helm,
+    helm_json,
+    helm_watched,
+    rollback_on_failure,
+)
 from holdfast.deploy.kubernetes.in_pod import (
     delete_claims,
     driver_status,
@@ -35,7 +48,7 @@ _Tell = Callable[[str], None]
 
 def all_releases(namespace: str) -> list[Deployment]:
     """Every release of the chart in a namespace, by name."""
-    found = helm_json(["list", "--namespace", namespace, "--all"]) or []
+    found = helm_json(["list", "--namespace", namespace, *EVERY_STATE]) or []
     names = sorted(r["name"] for r in found if r["chart"].rpartition("-")[0] == "holdfast")
     return [KubernetesDeployment(namespace, name).status() for name in names]
 
@@ -105,19 +118,26 @@ class KubernetesDeployment:
             built = Path(folder, "values.yaml")
             built.write_text(yaml.safe_dump(dict(values), allow_unicode=True), encoding="utf-8")
             files = [part for file in (built, *value_files) for part in ("--values", str(file))]
-            self._change(["upgrade", "--install", self._name, str(place), *files, "--atomic"],
-                         timeout_s, tell)  # fmt: skip
+            upgrade = ["upgrade", "--install", self._name, str(place), *files]
+            self._change([*upgrade, rollback_on_failure()], timeout_s, tell)
         return self.status()
 
-    def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
+    def rollback(
+        self, timeout_s: float, tell: _Tell, *, only_from: int | None = None
+    ) -> Deployment:
         """Rolls back to the previously deployed revision; without one, uninstalls the release.
 
+        Args:
+            only_from: the revision to be undone; None for whichever is present.
+
         Raises:
-            Refused: there is no release.
+            Refused: there is no release, or another revision is present.
             HoldfastError: that revision did not become ready either.
         """
         self._need()
-        revision = last_good(self._history())
+        history = self._history()
+        refuse_other_revision(self._name, int(history[-1]["revision"]), only_from)
+        revision = last_good(history)
         if not revision:
             tell(f"{self._name} has no revision before this one: uninstalling")
             return self.undeploy(delete_state=False)
@@ -174,7 +194,7 @@ class KubernetesDeployment:
         if not self._history():
             raise Refused(
                 f"There is no release {self._name} in the namespace {self._namespace}.",
-                action="`helm list --all` shows what there is; --namespace names another",
+                action="`helm list` shows what there is; --namespace names another",
             )
 
 

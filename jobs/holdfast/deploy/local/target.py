@@ -21,6 +21,7 @@ from holdfast.deploy.deployment import (
     await_ready,
     driver_facts,
     fetch_status,
+    refuse_other_revision,
 )
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.deploy.local.servers import LocalServers
@@ -133,15 +134,21 @@ class LocalDeployment:
             self._refuse_other(files.application_id)
             return self._replace(self._revisions.add(files), timeout_s, tell, wait=wait)
 
-    def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
+    def rollback(
+        self, timeout_s: float, tell: _Tell, *, only_from: int | None = None
+    ) -> Deployment:
         """Deploys the previous revision as a new one; without one, undeploys the job.
 
+        Args:
+            only_from: the revision to be undone; None for whichever is present.
+
         Raises:
-            Refused: it is not deployed.
+            Refused: it is not deployed, or another revision is present.
             HoldfastError: the previous revision did not become ready either.
         """
         self._need()
         with self._locked():
+            refuse_other_revision(self._name, self._revisions.current, only_from)
             previous = self._revisions.previous()
             if not previous:
                 tell(f"{self._name} has no revision before {self._revisions.current}: undeploying")

@@ -14,6 +14,7 @@ from holdfast.ingest.formats.json_sr import json_reader
 from holdfast.ingest.formats.kafka import KafkaDecoder
 from holdfast.ingest.formats.none import NoneDecoder
 from holdfast.ingest.formats.protobuf import MessageDecoder
+from holdfast.ingest.formats.protobuf_registered import protobuf_reader
 from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
@@ -24,7 +25,11 @@ __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 
 _Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
 # (wanted columns, unwrapped) -> the function that makes the reader of one schema.
-_READERS: Mapping[Format, _Readers] = {Format.AVRO: avro_reader, Format.JSON_SR: json_reader}
+_READERS: Mapping[Format, _Readers] = {
+    Format.AVRO: avro_reader,
+    Format.JSON_SR: json_reader,
+    Format.PROTOBUF: protobuf_reader,
+}
 
 
 def value_decoder(

@@ -7,7 +7,7 @@ chunks have one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, Undecodable
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schema, SchemaKind, Schemas
 
-__all__ = ["HEADER_BYTES", "MakeReader", "RegisteredDecoder", "SchemaReader"]
+__all__ = ["HEADER_BYTES", "MakeReader", "RegisteredDecoder", "SchemaReader", "placed"]
 
 HEADER_BYTES = 5
 _MAGIC = 0
@@ -74,23 +74,9 @@ class RegisteredDecoder(Decoder):
             part = self._of_schema(schema_id, [payloads[i] or b"" for i in places.tolist()])
             bad |= {int(places[i]): why for i, why in part.bad.items()}
             parts.append((places, part))
-        return self._placed(parts, bad, len(payloads))
-
-    def _placed(
-        self, parts: Sequence[tuple[npt.NDArray[np.intp], Decoded]], bad: dict[int, str], rows: int
-    ) -> Decoded:
-        """The rows of all parts, each at its payload's place."""
         if not parts:
-            return Decoded(null_columns(self._wanted, rows), bad)
-        index = np.full(rows, -1, np.int64)
-        before = 0
-        for places, _ in parts:
-            index[places] = np.arange(before, before + len(places))
-            before += len(places)
-        order = pa.array(index, mask=index < 0)
-        columns = zip(*(p.columns for _, p in parts), strict=True)
-        nulls = frozenset(int(places[i]) for places, part in parts for i in part.nulls)
-        return Decoded(tuple(pa.concat_arrays(c).take(order) for c in columns), bad, nulls)
+            return Decoded(null_columns(self._wanted, len(payloads)), bad)
+        return placed(parts, bad, len(payloads))
 
     def _of_schema(self, schema_id: int, payloads: Sequence[bytes]) -> Decoded:
         reader = self._reader(schema_id)
@@ -121,6 +107,21 @@ class RegisteredDecoder(Decoder):
         if schema.kind is not self._kind:
             raise Undecodable(f"it is of type {schema.kind}, but the format needs {self._kind}")
         return self._make(schema)
+
+
+def placed(
+    parts: Sequence[tuple[npt.NDArray[np.intp], Decoded]], bad: Mapping[int, str], rows: int
+) -> Decoded:
+    """The rows of all parts, each at its payload's place; the others are null."""
+    index = np.full(rows, -1, np.int64)
+    before = 0
+    for places, _ in parts:
+        index[places] = np.arange(before, before + len(places))
+        before += len(places)
+    order = pa.array(index, mask=index < 0)
+    columns = zip(*(p.columns for _, p in parts), strict=True)
+    nulls = frozenset(int(places[i]) for places, part in parts for i in part.nulls)
+    return Decoded(tuple(pa.concat_arrays(c).take(order) for c in columns), bad, nulls)
 
 
 _BAD, _NULL = -1, -2

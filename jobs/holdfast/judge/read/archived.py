@@ -44,8 +44,14 @@ class ArchivedObserver(Observer):
 
     def records(self, topic: str, bounds: Bounds, *, headers: bool = False) -> Iterator[Record]:
         """Records that begin with those of the deleted topics."""
+        plain = self._plain.get(topic)
         old = (
-            replace(record, partition=numbered(turn, record.partition))
+            replace(
+                record,
+                partition=numbered(turn, record.partition),
+                key=record.key if plain is None else plain.key(record.key),
+                value=record.value if plain is None else plain.value(record.value),
+            )
             for turn, archive in enumerate(self._kept.get(topic, ()))
             for record in archive.records(_of(turn, archive, bounds))
         )

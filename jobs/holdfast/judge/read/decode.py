@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from holdfast.judge.read.registered import plain_format
 from holdfast.judge.values import Key, Row, Untranslatable, no_number
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, Source, WindowKind
@@ -50,10 +51,9 @@ class InputDecoder:
     """
 
     def __init__(self, source: Source, needed: Sequence[str]) -> None:
-        if source.value_format is not Format.JSON:
-            raise Untranslatable(f"values in {source.value_format} format")
+        _check_values(source.value_format)
         self.key_columns = source.key_columns
-        self._key_format = source.key_format
+        self._key_format = plain_format(source.key_format)
         self._values = [c for c in source.value_columns if c.name in needed]
         self._read = [_reader(c.type) for c in self._values]
         self._window = source.window
@@ -134,10 +134,9 @@ class SinkDecoder:
         sessions: bool = False,
     ) -> None:
         key_format, value_format = formats
-        if value_format is not Format.JSON:
-            raise Untranslatable(f"values in {value_format} format")
+        _check_values(value_format)
         self._keys, self._values = keys, values
-        self._key_format, self._windowed = key_format, windowed
+        self._key_format, self._windowed = plain_format(key_format), windowed
         # A session's key ends with its end and its start.
         self._width = 2 * _LONG.size if sessions else _LONG.size
         self._loads = _exact_loads if any(_has_decimal(c.type) for c in values) else orjson.loads
@@ -179,6 +178,11 @@ class SinkDecoder:
         if not isinstance(found, dict):
             raise TypeError(f"the sink value {data!r} is not a JSON object")
         return found
+
+
+def _check_values(form: Format) -> None:
+    if plain_format(form) is not Format.JSON:
+        raise Untranslatable(f"values in {form} format")
 
 
 def json_form(value: Any, kind: SqlType | None = None) -> Any:  # noqa: PLR0911 - one line per type

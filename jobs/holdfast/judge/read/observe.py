@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.judge.read.incarnations import Incarnations
 from holdfast.judge.read.layouts import generations
+from holdfast.judge.read.registered import Translation, translations
 from holdfast.judge.values import OpenTransaction
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, orders_topic, progress_topic
-from holdfast.types.topology import Query
+from holdfast.types.schemas import Schemas
+from holdfast.types.topology import Query, Sink, Source
 
 __all__ = ["Lag", "Observer", "Record"]
 
@@ -59,8 +61,13 @@ class Observer:
         self._client = dict(client)
         self._application_id = application_id
         self._admin = Admin(client)
+        self._plain: Mapping[str, Translation] = {}
         self._generations: dict[str, int] = {}  # by query id, as far as the orders are seen
         self._orders_seen: tuple[str, dict[int, tuple[int, int]]] | None = None  # topic id, bounds
+
+    def read_as(self, relations: Sequence[Source | Sink], schemas: Schemas | None) -> None:
+        """From now on, records of these topics come as JSON where the judge has a registry."""
+        self._plain = translations(relations, schemas)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Log start and read_committed end by topic partition; see `Admin.bounds`."""
@@ -125,12 +132,15 @@ class Observer:
         self, topic: str, bounds: Mapping[int, tuple[int, int]], *, headers: bool = False
     ) -> Iterator[Record]:
         """Committed records between the bounds, each topic partition in offset order."""
+        plain = self._plain.get(topic)
         for partition, (start, end) in sorted(bounds.items()):
             reader = PartitionReader(self._client, topic, partition, headers=headers)
             try:
                 for chunk in reader.read(start, end):
                     for i, offset in enumerate(chunk.offsets):
                         key, value = chunk.keys[i], chunk.values[i]
+                        if plain is not None:
+                            key, value = plain.key(key), plain.value(value)
                         found = tuple(chunk.headers[i]) if headers else ()
                         yield Record(partition, offset, key, value, chunk.timestamps[i], found)
             finally:

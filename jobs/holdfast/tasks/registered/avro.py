@@ -13,6 +13,7 @@ from holdfast.tasks.registered.avro_encode import AvroEncoder
 from holdfast.tasks.registered.avro_schema import NAME, AvroNode, map_parts, optional, parse_avro
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.sources import Nullable
 
 __all__ = ["Avro"]
 
@@ -44,6 +45,7 @@ class Avro:
     """See `Language`."""
 
     unwraps = True
+    inherits_name = False
 
     def __init__(self) -> None:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
@@ -73,7 +75,10 @@ class Avro:
             )
         return columns
 
-    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+    def schema_of(
+        self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
+        nullable: Nullable = Nullable.NONE,
+    ) -> Schema:  # fmt: skip
         name = full_name or _FULL_NAME
         _check(columns)
         written = _written(columns[0].type, name) if unwrapped else _record(columns, name, name)

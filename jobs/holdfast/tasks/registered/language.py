@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from holdfast.tasks.registered.avro import Avro
 from holdfast.tasks.registered.json_schema.language import JsonSchema
+from holdfast.tasks.registered.protobuf import Protobuf
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema
-from holdfast.types.sources import Format
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["LANGUAGES", "Language", "encode_registered"]
 
@@ -24,6 +25,8 @@ class Language(Protocol):
 
     unwraps: bool
     """Whether there are data that are not a record."""
+    inherits_name: bool
+    """Whether a query's sink has the full name of its source, if it has no other."""
 
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
@@ -35,10 +38,22 @@ class Language(Protocol):
 
         Raises:
             SchemaRefused: it is malformed, or holds no column.
+            SchemaMissing: it has nothing of the full name.
         """
 
-    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
-        """The schema that ksqlDB would register for columns; `full_name` empty: ksqlDB's own."""
+    def schema_of(
+        self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
+        nullable: Nullable = Nullable.NONE,
+    ) -> Schema:  # fmt: skip
+        """The schema that ksqlDB would register for columns.
+
+        Args:
+            full_name: of the record or message; empty: ksqlDB's own.
+            nullable: how it tells NULL, in languages that have a choice.
+
+        Raises:
+            SchemaRefused: the language has no place for the columns.
+        """
 
     def encode(
         self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
@@ -51,7 +66,11 @@ class Language(Protocol):
         """
 
 
-LANGUAGES: Mapping[Format, Language] = {Format.AVRO: Avro(), Format.JSON_SR: JsonSchema()}
+LANGUAGES: Mapping[Format, Language] = {
+    Format.AVRO: Avro(),
+    Format.JSON_SR: JsonSchema(),
+    Format.PROTOBUF: Protobuf(),
+}
 
 
 def encode_registered(

@@ -31,7 +31,7 @@ def message_reader(
     """
     try:
         file = file_of(declared, nullable)
-        return MessageReader(file, file.named(""), wanted, nullable)
+        return MessageReader(file, file.named(""), wanted)
     except ProtoError as error:
         raise _unsupported(error) from None
 
@@ -51,7 +51,7 @@ def written_messages(
 def _writer(columns: tuple[Column, ...], nullable: Nullable) -> MessageWriter:
     try:
         file = file_of(columns, nullable)
-        return MessageWriter(file, file.named(""), columns, nullable)
+        return MessageWriter(file, file.named(""), columns)
     except ProtoError as error:
         raise _unsupported(error) from None
 

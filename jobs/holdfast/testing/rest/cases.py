@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.cases import Rest, RestError
 
-__all__ = ["formats_answered", "is_looking", "is_rest", "rest_of", "statements_of_job"]
+__all__ = ["is_looking", "is_rest", "rest_of", "statements_of_job"]
 
 _LOOKING = re.compile(r"\s*(SHOW|LIST|DESCRIBE|EXPLAIN)\b", re.IGNORECASE)
 _KINDS = {"admin", "query", "queryProto"}
@@ -18,11 +18,6 @@ _KINDS = {"admin", "query", "queryProto"}
 def is_rest(node: Mapping[str, Any]) -> bool:
     """Whether the case has expectations of a server's answers."""
     return "responses" in node or "expectedError" in node
-
-
-def formats_answered(node: Mapping[str, Any]) -> frozenset[str]:
-    """Serialization formats requested for rows, besides JSON."""
-    return frozenset({"PROTOBUF"} if node.get("testPullWithProtoFormat") else ())
 
 
 def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> Rest:
@@ -47,6 +42,7 @@ def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> R
         responses=responses,
         error=_error(node.get("expectedError"), where),
         in_order=bool((node.get("outputConditions") or {}).get("verifyOrder")),
+        in_protobuf=bool(node.get("testPullWithProtoFormat")),
         wait_for_query=bool((node.get("inputConditions") or {}).get("waitForActivePushQuery")),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -46,7 +47,9 @@ def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
 
 @cache
 def _opened(properties: tuple[tuple[str, str], ...]) -> RegistryClient:
-    return RegistryClient(dict(properties))
+    made = RegistryClient(dict(properties))
+    atexit.register(made.close)
+    return made
 
 
 class RegistryClient:
@@ -58,6 +61,10 @@ class RegistryClient:
         self._client = _client(properties)
         self._lock = Lock()
         self._by_id: dict[int, Schema] = {}
+
+    def close(self) -> None:
+        """Closes the connections; no request may follow."""
+        self._client.close()
 
     def by_id(self, schema_id: int) -> Schema:
         known = self._by_id.get(schema_id)

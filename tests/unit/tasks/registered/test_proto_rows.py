@@ -103,12 +103,8 @@ def _full() -> Any:
     return made
 
 
-def _read(
-    messages: Sequence[Any],
-    columns: Sequence[Column] = _COLUMNS,
-    nullable: Nullable = Nullable.NONE,
-) -> list[dict[str, Any]]:
-    reader = MessageReader(_FILE, _FILE.named(""), columns, nullable)
+def _read(messages: Sequence[Any], columns: Sequence[Column] = _COLUMNS) -> list[dict[str, Any]]:
+    reader = MessageReader(_FILE, _FILE.named(""), columns)
     data = [m if isinstance(m, bytes) else m.SerializeToString() for m in messages]
     arrays = reader.read(pa.array(data, pa.binary()))
     assert [a.type for a in arrays] == [c.type.arrow() for c in columns]
@@ -128,7 +124,7 @@ def test_googles_messages_are_read() -> None:
         "TS": dt.datetime(1969, 12, 31, 23, 59, 55, 123_000, tzinfo=full["TS"].tzinfo),
     }  # fmt: skip
     assert empty == {
-        "CH_0": None, "I": 0, "S": "", "D": 0.0, "L": [], "O": 0, "W": None, "N": None, "M": [],
+        "CH_0": None, "I": 0, "S": "", "D": 0.0, "L": [], "O": None, "W": None, "N": None, "M": [],
         "E": "A", "U": 0, "U6": 0, "R": [], "F": 0.0, "B": False, "BY": b"", "TS": None,
     }  # fmt: skip
 
@@ -140,15 +136,13 @@ def test_googles_library_reads_what_is_written() -> None:
     written = MessageWriter(_FILE, _FILE.named(""), _COLUMNS).write(arrays).to_pylist()
     expected = _full()
     expected.ts.nanos = 123_000_000  # TIMESTAMP is in milliseconds
-    expected.ClearField("o")  # without OPTIONAL, a default value and none are the same
     assert M.FromString(written[0]) == expected
     assert M.FromString(written[1]) == M()
 
 
-def test_an_optional_field_tells_null_only_where_it_is_asked_to() -> None:
-    column = [Column("O", INTEGER)]
-    assert _read([M(), M(o=0)], column) == [{"O": 0}, {"O": 0}]
-    assert _read([M(), M(o=0)], column, Nullable.OPTIONAL) == [{"O": None}, {"O": 0}]
+def test_an_optional_field_tells_null_from_its_default() -> None:
+    columns = [Column("O", INTEGER), Column("I", INTEGER)]
+    assert _read([M(), M(o=0)], columns) == [{"O": None, "I": 0}, {"O": 0, "I": 0}]
 
 
 def test_columns_are_found_in_any_case_and_fields_may_be_missing() -> None:
@@ -258,8 +252,8 @@ def test_rows_come_back_as_they_were(nullable: Nullable) -> None:
     rows = [_ROW, dict.fromkeys(_ROW), {**_ROW, "N": {"X": None, "A": None, "M": None}}]
     arrays = [pa.array([r[c.name] for r in rows], c.type.arrow()) for c in _ALL]
     file = file_of(_ALL, nullable)
-    written = MessageWriter(file, file.named(""), _ALL, nullable).write(arrays)
-    found = MessageReader(file, file.named(""), _ALL, nullable).read(written)
+    written = MessageWriter(file, file.named(""), _ALL).write(arrays)
+    found = MessageReader(file, file.named(""), _ALL).read(written)
     full, empty, inner = zip(*(a.to_pylist() for a in found), strict=True)
     assert full == tuple(a[0].as_py() for a in arrays)
     assert inner[-1] == {"X": 0 if nullable is Nullable.NONE else None, "A": [], "M": []}
@@ -286,3 +280,108 @@ def test_slices_are_written_as_themselves() -> None:
     writer = MessageWriter(file, file.named(""), columns)
     whole = writer.write(arrays).to_pylist()
     assert writer.write([a.slice(1) for a in arrays]).to_pylist() == whole[1:]
+
+
+_LOGICAL = """
+syntax = "proto3";
+import "google/type/date.proto"; import "google/type/timeofday.proto";
+import "google/protobuf/timestamp.proto"; import "confluent/type/decimal.proto";
+message L { google.type.Date d = 1; google.type.TimeOfDay h = 2; google.protobuf.Timestamp t = 3;
+  confluent.type.Decimal c = 4 [(confluent.field_meta).params = {key: "precision", value: "6"},
+    (confluent.field_meta).params = {key: "scale", value: "2"}]; }
+"""
+
+
+def _inner(field: int, *parts: int | bytes) -> bytes:
+    """A message of whole numbers and bytes, numbered from 1, as a field of another."""
+    data = b""
+    for number, part in enumerate(parts, 1):
+        if isinstance(part, bytes):
+            data += bytes([number << 3 | 2]) + _varint(len(part)) + part
+        else:
+            data += bytes([number << 3]) + _varint(part)
+    return bytes([field << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    rest, made = number % (1 << 64), bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
+
+
+def _logical(*messages: bytes) -> list[dict[str, Any]]:
+    file = parse_proto(_LOGICAL)
+    columns = columns_of(file, file.named(""))
+    reader = MessageReader(file, file.named(""), columns)
+    assert not reader.why_bad(messages)
+    arrays = reader.read(pa.array(messages, pa.binary()))
+    rows = zip(*(a.to_pylist() for a in arrays), strict=True)
+    return [dict(zip((c.name for c in columns), row, strict=True)) for row in rows]
+
+
+def test_times_and_decimals_at_their_limits() -> None:
+    year_only = _inner(1, 2026)
+    leap = _inner(1, 2024, 2, 29)
+    late = _inner(2, 23, 59, 59, 999_999_999)
+    early = _inner(3, -1, 1_000_000)
+    cents = _inner(4, (-1_234_567).to_bytes(3, "big", signed=True), 9, 4)
+    found = _logical(year_only + late, leap + early, cents, b"")
+    assert [row["D"] for row in found] == [dt.date(2026, 1, 1), dt.date(2024, 2, 29), None, None]
+    assert found[0]["H"] == 86_399_999
+    assert found[1]["T"].timestamp() == -0.999
+    assert [row["C"] for row in found] == [None, None, Decimal("-123.46"), None]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        _inner(1, 2026, 2, 29), _inner(1, 2026, 13, 1), _inner(1, 0, 5, 5), _inner(1, 2026, -1, 1),
+        _inner(1, 2026, 4, -3), _inner(1, (1 << 31) - 1, 1, 1),
+        _inner(2, 24), _inner(2, 1, 60), _inner(2, 1, 1, 60), _inner(2, 1, 1, 1, -1),
+        _inner(3, 1 << 62), _inner(3, -(1 << 63)), _inner(3, 1, 1_000_000_000),
+        _inner(4, b"\x7f" * 17, 0, 2), _inner(4, b"\x01", 0, -(1 << 31)),
+        _inner(4, b"\x01" * 1_000_000, 0, 0), _inner(4, b"\x0f\x42\x40", 0, 0),
+    ],
+)  # fmt: skip
+def test_what_is_no_date_time_or_decimal_of_the_column_is_refused(message: bytes) -> None:
+    with pytest.raises(ProtoError):
+        _logical(message)
+
+
+def test_a_tiny_decimal_is_nothing() -> None:
+    assert _logical(_inner(4, b"\x01", 0, 90))[0]["C"] == 0
+
+
+def test_of_a_maps_entries_with_one_key_the_last_counts() -> None:
+    """Google's library writes none twice; concatenated messages have them."""
+    columns = [Column("M", SqlType(Base.MAP, element=INTEGER))]
+    one, two = M(m={"a": 1, "b": 2}), M(m={"b": 3, "c": 4})
+    both = one.SerializeToString() + two.SerializeToString()
+    assert dict(M.FromString(both).m) == {"a": 1, "b": 3, "c": 4}
+    found = _read([M(m={"b": 9}), both, M(), both], columns)
+    pairs = [sorted(row["M"]) for row in found]
+    merged = [("a", 1), ("b", 3), ("c", 4)]
+    assert pairs == [[("b", 9)], merged, [], merged]
+
+
+def test_defaults_that_proto2_declares_stand_where_nothing_is() -> None:
+    file = parse_proto(
+        'message P { optional int32 i = 1 [default = -0x10]; optional string s = 2 [default = "a"'
+        ' "\\"b"]; optional E e = 3 [deprecated = true, default = Y]; optional bool b = 4 '
+        "[default = true]; required double d = 5 [default = 1.5e3]; optional int64 n = 6; "
+        "enum E { X = 0; Y = 010; } }"
+    )
+    columns = columns_of(file, file.named(""))
+    reader = MessageReader(file, file.named(""), columns)
+    arrays = reader.read(pa.array([b"", b"\x08\x00\x12\x00\x18\x00\x20\x00"], pa.binary()))
+    first = {c.name: a[0].as_py() for c, a in zip(columns, arrays, strict=True)}
+    assert first == {"I": -16, "S": 'a"b', "E": "Y", "B": True, "D": 1500.0, "N": 0}
+    assert [a[1].as_py() for a in arrays][:4] == [0, "", "X", False]
+    (written,) = (
+        MessageWriter(file, file.named(""), columns)
+        .write([pa.nulls(1, c.type.arrow()) for c in columns])
+        .to_pylist()
+    )
+    assert written == b""

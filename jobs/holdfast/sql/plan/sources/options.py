@@ -46,7 +46,7 @@ _LATER = {
     "SOURCED_BY_CONNECTOR": "connectors are not managed",
     "CLEANUP_POLICY": "set cleanup.policy on the topic itself",
 }
-_LATER_FORMATS = ("PROTOBUF",)
+_MESSAGES = (Format.PROTOBUF, Format.PROTOBUF_NOSR)  # a single column is never without its message
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KAFKA_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.BYTES)
 _NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -92,7 +92,7 @@ class Options:
             InvalidStatement: it is set where it has no meaning.
         """
         item = self.wrap_single
-        if value_format is Format.PROTOBUF_NOSR:  # its values are always messages
+        if value_format in _MESSAGES:
             if item is not None and str(item.value).lower() == "false":
                 raise script.invalid(
                     item.at,
@@ -174,12 +174,6 @@ class _Reader:
             return None
         item = self._found[key]
         name = text.strip().upper()
-        if name in _LATER_FORMATS:
-            raise self._script.unsupported(
-                item.at,
-                f"the format {name} is not supported yet",
-                action="use AVRO, JSON_SR or JSON",
-            )
         if name not in Format.__members__:
             hint = did_you_mean(name, Format.__members__)
             raise self._script.invalid(
@@ -374,17 +368,15 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
     return named or text
 
 
-def nullable_of(
-    script: Script, item: Property | None, chosen: Format, inherited: Nullable
-) -> Nullable:
+def nullable_of(script: Script, item: Property | None, chosen: Format) -> Nullable:
     """How a Protobuf key or value tells NULL: OPTIONAL, WRAPPER, or not at all.
 
     Raises:
         InvalidStatement: it is another word, or the format is not Protobuf.
     """
     if item is None:
-        return inherited
-    if chosen is not Format.PROTOBUF_NOSR:
+        return Nullable.NONE  # never the source's, as in ksqlDB
+    if chosen not in _MESSAGES:
         raise script.invalid(
             item.at, f"{chosen} does not support the following configs: [nullableRepresentation]"
         )
@@ -433,7 +425,7 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
     for column in columns:
         if chosen in (Format.JSON, Format.JSON_SR) and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
-    return _no_message(columns) if chosen is Format.PROTOBUF_NOSR else ""
+    return _no_message(columns) if chosen in _MESSAGES else ""
 
 
 def _no_message(columns: tuple[Column, ...]) -> str:

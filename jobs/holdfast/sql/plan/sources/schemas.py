@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from holdfast.errors import SchemaMissing, SchemaRefused
 from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.sources.options import Options
 from holdfast.tasks.registered.language import LANGUAGES, Language
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schemas, subject_of
-from holdfast.types.sources import Format
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["SchemaPart"]
 
@@ -22,6 +24,8 @@ class SchemaPart:
 
     Attributes:
         unwrapped: a single column stands without a record, if the language has that.
+        nullable: how it tells NULL, if the language has a choice.
+        inherited: the schema of the source of a query, if it is in the same format.
     """
 
     script: Script
@@ -32,6 +36,8 @@ class SchemaPart:
     schemas: Schemas | None
     key: bool = True
     unwrapped: bool = True
+    nullable: Nullable = Nullable.NONE
+    inherited: DataSchema | None = None
 
     @property
     def _language(self) -> Language | None:
@@ -43,7 +49,11 @@ class SchemaPart:
 
     @property
     def _name(self) -> str:
-        return self.options.key_schema_name if self.key else self.options.value_schema_name
+        options, language = self.options, self._language
+        name = options.key_schema_name if self.key else options.value_schema_name
+        if name or language is None or self.inherited is None or not language.inherits_name:
+            return name
+        return self.inherited.full_name
 
     def inferred(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], bool]:
         """The columns, of the registry where the statement declares none; and whether they are.
@@ -75,10 +85,15 @@ class SchemaPart:
             )  # fmt: skip
         except SchemaRefused as error:
             raise self._refused(error) from None
+        except SchemaMissing as error:
+            raise self._missing(data.subject, error.fact) from None
         return found, True
 
-    def schema_for(self, columns: Sequence[Column]) -> DataSchema | None:
+    def schema_for(self, columns: Sequence[Column], *, of_sink: bool) -> DataSchema | None:
         """The schema of columns: that of the statement's id, or the one that ksqlDB would make.
+
+        Args:
+            of_sink: columns are written with it, so it must hold them.
 
         Raises:
             InvalidStatement: the format cannot hold the columns, or the id is unknown.
@@ -86,11 +101,17 @@ class SchemaPart:
         language = self._language
         if language is None or not columns:
             return None
-        if self._id is not None:
-            return self._registered()
         unwrapped = self.unwrapped and len(columns) == 1 and language.unwraps
         try:
-            schema = language.schema_of(columns, self._name, unwrapped=unwrapped)
+            if self._id is not None:
+                data = self._registered()
+                if of_sink:
+                    nothing = [pa.array([], c.type.arrow()) for c in columns]
+                    language.encode(columns, nothing, data, unwrapped=unwrapped)
+                return data
+            schema = language.schema_of(
+                columns, self._name, unwrapped=unwrapped, nullable=self.nullable
+            )
         except SchemaRefused as error:
             raise self._refused(error) from None
         return DataSchema(subject_of(self.topic, key=self.key), schema, full_name=self._name)
@@ -114,13 +135,14 @@ class SchemaPart:
             raise self._refused(error) from None
         return DataSchema(subject, schema, self._id, self._name, fixed=True)
 
-    def _missing(self, subject: str) -> Exception:
+    def _missing(self, subject: str, cause: str = "") -> Exception:
         what = "keys" if self.key else "values"
         return self.script.invalid(
             self.at,
             f"Schema for message {what} on topic '{self.topic}' does not exist in the Schema "
             f"Registry.\nSubject: {subject}",
-            cause="the topic or its schema has another name, or nothing was written there yet",
+            cause=cause
+            or "the topic or its schema has another name, or nothing was written there yet",
             action="list the columns: (name TYPE, ...)",
         )
 

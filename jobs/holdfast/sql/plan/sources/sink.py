@@ -19,7 +19,7 @@ from holdfast.sql.plan.sources.options import (
 from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Format, Nullable, Sink, Source, TimestampSpec, WindowKind
+from holdfast.types.sources import Format, Sink, Source, TimestampSpec, WindowKind
 from holdfast.types.topology import Window
 
 __all__ = [
@@ -100,14 +100,20 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     check_topic(script, at, topic)
     inherited = source.delimiter if source.value_format is value_format else ","
     wrap = options.wraps(script, value_format, shape.values, target.properties)
-    schemas = target.schemas
-    keys = SchemaPart(script, at, topic, key_format, options, schemas, key=True, unwrapped=True)
-    values = SchemaPart(
-        script, at, topic, value_format, options, schemas, key=False, unwrapped=not wrap
-    )
     key_inherited = source.key_delimiter if source.key_format is key_format else ","
-    nullable = source.nullable if source.value_format is value_format else Nullable.NONE
-    key_nullable = source.key_nullable if source.key_format is key_format else Nullable.NONE
+    keys = SchemaPart(
+        script, at, topic, key_format, options, target.schemas,
+        nullable=nullable_of(script, options.key_nullable, key_format),
+        inherited=source.key_schema if source.key_format is key_format else None,
+    )  # fmt: skip
+    values = replace(
+        keys,
+        form=value_format,
+        key=False,
+        unwrapped=not wrap,
+        nullable=nullable_of(script, options.nullable, value_format),
+        inherited=source.value_schema if source.value_format is value_format else None,
+    )
     return Sink(
         name=target.name,
         kind=kind,
@@ -121,12 +127,12 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         window=shape.window,
         window_size_ms=shape.window_size_ms,
         wrap_single=wrap,
-        key_schema=keys.schema_for(shape.keys),
-        value_schema=values.schema_for(shape.values),
+        key_schema=keys.schema_for(shape.keys, of_sink=True),
+        value_schema=values.schema_for(shape.values, of_sink=True),
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
-        nullable=nullable_of(script, options.nullable, value_format, nullable),
-        key_nullable=nullable_of(script, options.key_nullable, key_format, key_nullable),
+        nullable=values.nullable,
+        key_nullable=keys.nullable,
         timestamp=event_time(script, options, (*shape.keys, *shape.values), target.properties),
         always_keyed=target.partitioned,
         history_ms=history_of(script, at, kind, options),

@@ -23,7 +23,7 @@ from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Format, HeaderColumn, Nullable, Source, WindowKind
+from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
 
 __all__ = ["plan_source"]
 
@@ -48,9 +48,11 @@ def plan_source(
     values = _columns(statement, ("",))
     key_format = options.key_format or _default(properties, KEY_FORMAT, Format.KAFKA)
     value_format = options.value_format or _default(properties, VALUE_FORMAT, Format.JSON)
-    keys_of = SchemaPart(script, name.at, topic, key_format, options, schemas)
-    unwrapped = not _may_wrap(options)
-    values_of = replace(keys_of, form=value_format, key=False, unwrapped=unwrapped)
+    keys_of = SchemaPart(
+        script, name.at, topic, key_format, options, schemas,
+        nullable=nullable_of(script, options.key_nullable, key_format),
+    )  # fmt: skip
+    values_of = _values_of(keys_of, value_format)
     keys, of_keys = keys_of.inferred(keys)
     values, of_values = values_of.inferred(values)
     _check_any(script, statement, inferred=of_keys or of_values)
@@ -59,7 +61,6 @@ def plan_source(
     delimiter = delimiter_of(script, options.value_delimiter, value_format, ",")
     key_delimiter = delimiter_of(script, options.key_delimiter, key_format, ",")
     wrap = options.wraps(script, value_format, values, properties)
-    values_of = replace(values_of, unwrapped=not wrap)
     check_format(script, name.at, "key", keys, key_format)
     check_format(script, name.at, "value", values, value_format)
     return Source(
@@ -77,15 +78,26 @@ def plan_source(
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=wrap,
-        key_schema=keys_of.schema_for(keys),
-        value_schema=values_of.schema_for(values),
+        key_schema=keys_of.schema_for(keys, of_sink=False),
+        value_schema=replace(values_of, unwrapped=not wrap).schema_for(values, of_sink=False),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
-        nullable=nullable_of(script, options.nullable, value_format, Nullable.NONE),
-        key_nullable=nullable_of(script, options.key_nullable, key_format, Nullable.NONE),
+        nullable=values_of.nullable,
+        key_nullable=keys_of.nullable,
         read_only=statement.read_only,
         history_ms=history_of(script, name.at, statement.kind, options),
         broadcast=broadcast_of(script, name.at, statement.kind, options),
+    )
+
+
+def _values_of(keys: SchemaPart, form: Format) -> SchemaPart:
+    options = keys.options
+    return replace(
+        keys,
+        form=form,
+        key=False,
+        unwrapped=not _may_wrap(options),
+        nullable=nullable_of(keys.script, options.nullable, form),
     )
 
 

@@ -24,6 +24,7 @@ from holdfast.types.schema import (
     SqlType,
 )
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.sources import Nullable
 
 __all__ = ["JsonSchema"]
 
@@ -49,6 +50,7 @@ class JsonSchema:
     """See `Language`.  Schemas have no name: `full_name` is not used, as in ksqlDB."""
 
     unwraps = True
+    inherits_name = False
 
     def __init__(self) -> None:
         self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], JsonEncoder] = {}
@@ -78,7 +80,10 @@ class JsonSchema:
             )
         return columns
 
-    def schema_of(self, columns: Sequence[Column], full_name: str, *, unwrapped: bool) -> Schema:
+    def schema_of(
+        self, columns: Sequence[Column], full_name: str, *, unwrapped: bool,
+        nullable: Nullable = Nullable.NONE,
+    ) -> Schema:  # fmt: skip
         written = _optional(columns[0].type, None) if unwrapped else _object(columns)
         return Schema(SchemaKind.JSON, json.dumps(written, separators=(",", ":")))
 

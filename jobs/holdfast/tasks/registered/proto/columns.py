@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from holdfast.tasks.registered.proto.files import (
     DATE,
@@ -30,7 +33,10 @@ from holdfast.types.schema import (
 )
 from holdfast.types.sources import Nullable
 
-__all__ = ["columns_of", "file_of", "oneof_column", "proto_text"]
+__all__ = ["columns_of", "file_of", "oneof_field", "own_name", "proto_text"]
+
+_MakeField: TypeAlias = Callable[[str], ProtoField]
+"""A field within the message of a name."""
 
 _TYPES = {
     "bool": BOOLEAN, "string": STRING, "bytes": SqlType(Base.BYTES),
@@ -41,7 +47,9 @@ _TYPES = {
     TIMESTAMP: SqlType(Base.TIMESTAMP), DATE: SqlType(Base.DATE), TIME: SqlType(Base.TIME),
 }  # fmt: skip
 _TYPES |= {name: _TYPES[scalar] for name, scalar in WRAPPERS.items()}
-_PRECISION, _SCALE = 38, 0  # of a decimal without Confluent's annotation
+_PRECISION = 38  # the most; of a decimal without Confluent's annotation
+_FIELDS_MAX = 20_000  # messages that contain each other twice a level double at each
+_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
 _SCALARS = {
     Base.BOOLEAN: "bool", Base.INTEGER: "int32", Base.BIGINT: "int64", Base.DOUBLE: "double",
     Base.STRING: "string", Base.BYTES: "bytes",
@@ -59,140 +67,187 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIX = "ConnectDefault"  # as the messages that ksqlDB makes are called
 
 
-def columns_of(file: ProtoFile, message: ProtoMessage) -> tuple[Column, ...]:
-    """A message's fields as columns, names in upper case; a oneof is a STRUCT of its members.
+def columns_of(
+    file: ProtoFile, message: ProtoMessage, *, exact: bool = False
+) -> tuple[Column, ...]:
+    """A message's fields as columns; a oneof is a STRUCT of its members.
+
+    What SQL has no type for is left out, for instance a message within itself; of one name the
+    last field counts.
+
+    Args:
+        exact: names stay as they are written; else they are in upper case.
 
     Raises:
-        ProtoError: a message contains itself, or is nested too deep.
+        ProtoError: messages are nested too deep, or have too many fields altogether.
     """
-    return _columns(file, message, ())
+    return _Inference(file, exact=exact).columns(message, ())
 
 
-def _columns(file: ProtoFile, message: ProtoMessage, outer: tuple[str, ...]) -> tuple[Column, ...]:
-    if message.name in outer:
-        raise ProtoError(f"message {message.name} contains itself: SQL has no such type")
-    if len(outer) >= NESTED_MAX:
-        raise ProtoError(f"messages are nested more than {NESTED_MAX} deep")
-    outer = (*outer, message.name)
-    members: dict[str, list[Column]] = {name: [] for name in message.oneofs}
-    plain: list[Column] = []
-    for field in message.fields:
-        column = Column(field.name.upper(), _type(file, field, outer))
-        (members[field.oneof] if field.oneof else plain).append(column)
-    structs = [
-        Column(oneof_column(message, name), SqlType(Base.STRUCT, fields=tuple(each)))
-        for name, each in members.items()
-    ]
-    return (*structs, *plain)
+class _Inference:
+    def __init__(self, file: ProtoFile, *, exact: bool) -> None:
+        self._file = file
+        self._exact = exact
+        self._fields = 0
+
+    def columns(self, message: ProtoMessage, outer: tuple[str, ...]) -> tuple[Column, ...]:
+        if len(outer) >= NESTED_MAX:
+            raise ProtoError(f"messages are nested more than {NESTED_MAX} deep")
+        outer = (*outer, message.name)
+        members: dict[str, dict[str, SqlType]] = {name: {} for name in message.oneofs}
+        plain: dict[str, SqlType] = {}
+        for field in message.fields:
+            kind = self._type(field, outer)
+            if kind is not None:
+                (members[field.oneof] if field.oneof else plain)[self._name(field.name)] = kind
+        structs = {
+            self._name(oneof_field(message, name)): _struct(each)
+            for name, each in members.items()
+            if each
+        }
+        return tuple(Column(name, kind) for name, kind in (structs | plain).items())
+
+    def _name(self, name: str) -> str:
+        return name if self._exact else name.upper()
+
+    def _type(self, field: ProtoField, outer: tuple[str, ...]) -> SqlType | None:
+        self._fields += 1
+        if self._fields > _FIELDS_MAX:
+            raise ProtoError(f"its messages have more than {_FIELDS_MAX} fields altogether")
+        if field.entries:
+            return self._map(*self._file.entry(field), (*outer, field.type))
+        found = self._single(field, outer)
+        if found is None or not field.repeated:
+            return found
+        return SqlType(Base.ARRAY, element=found)
+
+    def _map(self, key: ProtoField, value: ProtoField, outer: tuple[str, ...]) -> SqlType | None:
+        """ksqlDB reads keys of all types as text."""
+        keys, items = self._single(key, outer), self._single(value, outer)
+        if keys is None or keys.base not in _MAP_KEYS or items is None:
+            return None
+        return SqlType(Base.MAP, element=items)
+
+    def _single(self, field: ProtoField, outer: tuple[str, ...]) -> SqlType | None:
+        if field.type in _TYPES:
+            return _TYPES[field.type]
+        if field.type in self._file.enums:
+            return STRING
+        if field.type == DECIMAL:
+            precision = field.precision or _PRECISION
+            fits = field.scale <= precision <= _PRECISION
+            return SqlType(Base.DECIMAL, precision, field.scale) if fits else None
+        if field.type in outer:
+            return None
+        columns = self.columns(self._file.messages[field.type], outer)
+        return SqlType(Base.STRUCT, fields=columns) if columns else None
 
 
-def oneof_column(message: ProtoMessage, oneof: str) -> str:
-    """The name of a oneof's column."""
-    return f"{oneof}_{message.oneofs.index(oneof)}".upper()
+def _struct(fields: Mapping[str, SqlType]) -> SqlType:
+    return SqlType(Base.STRUCT, fields=tuple(Column(n, kind) for n, kind in fields.items()))
 
 
-def _type(file: ProtoFile, field: ProtoField, outer: tuple[str, ...]) -> SqlType:
-    found = _single(file, field, outer)
-    if field.map_key:
-        return SqlType(Base.MAP, element=found, key=_TYPES[field.map_key])
-    return SqlType(Base.ARRAY, element=found) if field.repeated else found
+def oneof_field(message: ProtoMessage, oneof: str) -> str:
+    """The name that Connect gives a oneof."""
+    return f"{oneof}_{message.oneofs.index(oneof)}"
 
 
-def _single(file: ProtoFile, field: ProtoField, outer: tuple[str, ...]) -> SqlType:
-    if field.type in _TYPES:
-        return _TYPES[field.type]
-    if field.type in file.enums:
-        return STRING
-    if field.type == DECIMAL:
-        annotated = field.precision > 0
-        return SqlType(
-            Base.DECIMAL,
-            precision=field.precision or _PRECISION,
-            scale=field.scale if annotated else _SCALE,
-        )
-    return SqlType(Base.STRUCT, fields=_columns(file, file.messages[field.type], outer))
-
-
-def file_of(columns: Sequence[Column], nullable: Nullable = Nullable.NONE) -> ProtoFile:
+def file_of(
+    columns: Sequence[Column], nullable: Nullable = Nullable.NONE, full_name: str = ""
+) -> ProtoFile:
     """The file with the message that ksqlDB makes of columns: numbers in the columns' order.
+
+    Args:
+        full_name: of the message, with its package; empty, or as ksqlDB's own begin: its own.
 
     Raises:
         ProtoError: a column's name or type has no place in Protobuf.
     """
-    return _Maker(nullable).file(columns)
+    return _Maker(nullable).file(columns, "" if own_name(full_name) else full_name)
+
+
+def own_name(full_name: str) -> bool:
+    """Whether ksqlDB takes a name for one that it makes itself, and ignores it."""
+    return not full_name or full_name.startswith(_PREFIX)
 
 
 class _Maker:
-    """Makes messages, which are numbered through the file as ksqlDB's are."""
+    """Makes messages, which are numbered through the file as Connect does."""
 
     def __init__(self, nullable: Nullable) -> None:
         self._nullable = nullable
         self._messages: dict[str, ProtoMessage] = {}
         self._made = 0
 
-    def file(self, columns: Sequence[Column]) -> ProtoFile:
-        name = self._message("", columns)
-        return ProtoFile("", (name,), self._messages).with_imports(known_files())
+    def file(self, columns: Sequence[Column], full_name: str) -> ProtoFile:
+        if not all(_NAME.fullmatch(part) for part in full_name.split(".") if full_name):
+            raise ProtoError(f"`{full_name}` cannot be the name of a Protobuf message")
+        package, _, simple = full_name.rpartition(".")
+        top = self._message(package, simple or self._next(), self._fields(columns))
+        return ProtoFile(package, (top,), self._messages).with_imports(known_files())
 
-    def _message(self, scope: str, columns: Sequence[Column]) -> str:
+    def _next(self) -> str:
         self._made += 1
-        simple = f"{_PREFIX}{self._made}"
+        return f"{_PREFIX}{self._made}"
+
+    def _message(self, scope: str, simple: str, makers: Sequence[_MakeField]) -> str:
         name = f"{scope}.{simple}" if scope else simple
-        before = set(self._messages)
-        fields = tuple(self._field(name, n, c) for n, c in enumerate(columns, 1))
-        within = [m for m in self._messages if m not in before and m.rpartition(".")[0] == name]
-        self._messages[name] = ProtoMessage(name, fields, nested=tuple(within))
+        fields = tuple(make(name) for make in makers)
+        nested = tuple(dict.fromkeys(f.type for f in fields if f.type.rpartition(".")[0] == name))
+        self._messages[name] = ProtoMessage(name, fields, nested=nested)
         return name
 
-    def _field(self, scope: str, number: int, column: Column) -> ProtoField:
-        if not _NAME.fullmatch(column.name):
-            raise ProtoError(f"`{column.name}` cannot be the name of a Protobuf field")
-        kind = column.type
-        key, repeated = "", False
+    def _fields(self, columns: Sequence[Column]) -> Sequence[_MakeField]:
+        return [partial(self._field, n, c.name, c.type) for n, c in enumerate(columns, 1)]
+
+    def _field(self, number: int, name: str, kind: SqlType, scope: str) -> ProtoField:
+        if not _NAME.fullmatch(name):
+            raise ProtoError(f"`{name}` cannot be the name of a Protobuf field")
         if kind.base is Base.MAP:
             if kind.map_key.base is not Base.STRING:
                 raise ProtoError(
                     f"PROTOBUF format only supports MAP types with STRING keys, got {kind}: "
-                    f"`{column.name}`"
+                    f"`{name}`"
                 )
-            key, kind = "string", kind.element or STRING
-        elif kind.base is Base.ARRAY:
-            repeated, kind = True, kind.element or STRING
-        if kind.base in (Base.ARRAY, Base.MAP):
-            raise ProtoError(f"Protobuf has no {column.type}: `{column.name}`")
-        return self._of(scope, number, column.name, kind, key=key, repeated=repeated)
+            return self._map(number, name, kind.element or STRING, scope)
+        element = kind.element if kind.base is Base.ARRAY else kind
+        if element is None or element.base in (Base.ARRAY, Base.MAP):
+            raise ProtoError(f"Protobuf has no {kind}: `{name}`")
+        made = self._single(number, name, element, scope)
+        if kind.base is Base.ARRAY:
+            return replace(made, repeated=True)
+        return replace(made, optional=self._nullable is Nullable.OPTIONAL)
 
-    def _of(
-        self, scope: str, number: int, name: str, kind: SqlType, *, key: str, repeated: bool
-    ) -> ProtoField:
-        if kind.base is Base.STRUCT:
-            made = self._message(scope, kind.fields)
-            return ProtoField(name, number, made, repeated=repeated, map_key=key)
-        scalar = _SCALARS[kind.base]
-        single = not key and not repeated and scalar in _WRAPPER
-        if single and self._nullable is Nullable.WRAPPER:
-            scalar = _WRAPPER[scalar]
-        optional = single and self._nullable is Nullable.OPTIONAL
-        return ProtoField(
-            name,
-            number,
-            scalar,
-            repeated=repeated,
-            optional=optional,
-            map_key=key,
-            precision=kind.precision,
-            scale=kind.scale,
+    def _map(self, number: int, name: str, element: SqlType, scope: str) -> ProtoField:
+        """A list of entries, not `map<…>`: so Connect has it, and registries compare it."""
+        if element.base in (Base.ARRAY, Base.MAP):
+            raise ProtoError(f"Protobuf has no {SqlType(Base.MAP, element=element)}: `{name}`")
+        entries = self._message(
+            scope,
+            f"{self._next()}Entry",
+            [partial(self._single, 1, "key", STRING), partial(self._single, 2, "value", element)],
         )
+        return ProtoField(name, number, entries, repeated=True, entries=True)
+
+    def _single(self, number: int, name: str, kind: SqlType, scope: str) -> ProtoField:
+        if kind.base is Base.STRUCT:
+            simple = self._next()
+            if simple == name:
+                simple += "Message"
+            return ProtoField(name, number, self._message(scope, simple, self._fields(kind.fields)))
+        scalar = _SCALARS[kind.base]
+        if self._nullable is Nullable.WRAPPER:
+            scalar = _WRAPPER.get(scalar, scalar)
+        return ProtoField(name, number, scalar, precision=kind.precision, scale=kind.scale)
 
 
 def proto_text(file: ProtoFile) -> str:
     """The text of a file of `file_of`, as ksqlDB registers it."""
-    own = (m for name, m in file.messages.items() if name.startswith(_PREFIX))
-    types = {f.type for m in own for f in m.fields}
+    types = set(_types(file, file.top))
     imports = sorted({_IMPORTS[t] for t in types if t in _IMPORTS})
     if DECIMAL in types:
         imports = [_META, *imports]
-    lines = ['syntax = "proto3";', ""]
+    lines = ['syntax = "proto3";', *([f"package {file.package};"] if file.package else []), ""]
     lines += [f'import "{name}";' for name in imports]
     lines += [""] if imports else []
     for name in file.top:
@@ -200,19 +255,24 @@ def proto_text(file: ProtoFile) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _types(file: ProtoFile, names: Iterable[str]) -> Iterator[str]:
+    for message in (file.messages[name] for name in names):
+        yield from (f.type for f in message.fields)
+        yield from _types(file, message.nested)
+
+
 def _message_lines(file: ProtoFile, message: ProtoMessage, indent: str) -> list[str]:
     lines = [f"{indent}message {message.simple_name} {{"]
-    lines += [f"{indent}  {_field_text(f)}" for f in message.fields]
+    lines += [f"{indent}  {_field_text(f, message)}" for f in message.fields]
+    lines += [""] if message.nested else []
     for name in message.nested:
-        lines += ["", *_message_lines(file, file.messages[name], f"{indent}  ")]
+        lines += _message_lines(file, file.messages[name], f"{indent}  ")
     return [*lines, f"{indent}}}"]
 
 
-def _field_text(field: ProtoField) -> str:
-    simple = field.type.rpartition(".")[2]
-    kind = simple if simple.startswith(_PREFIX) else field.type
-    if field.map_key:
-        kind = f"map<{field.map_key}, {kind}>"
+def _field_text(field: ProtoField, within: ProtoMessage) -> str:
+    scope, _, simple = field.type.rpartition(".")
+    kind = simple if scope == within.name else field.type
     label = "repeated " if field.repeated else "optional " if field.optional else ""
     meta = ""
     if field.type == DECIMAL:

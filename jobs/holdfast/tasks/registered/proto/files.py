@@ -46,10 +46,11 @@ class ProtoField:
 
     Attributes:
         type: a scalar's name, or the full name of a message or an enum.
-        optional: it is marked so, and tells an absent value from a default one.
+        optional: it tells an absent value from a default one (`optional` in proto3).
         oneof: the oneof that it is a member of; empty: none.
-        map_key: the scalar of a map's keys; `type` is of its values then.
-        precision, scale: of a decimal, by Confluent's annotation.
+        entries: it is a map: repeated, and `type` is a message of a key and a value.
+        default: the value in place of an absent one, where proto2 declares it; empty: the type's.
+        precision, scale: of a decimal, by Confluent's annotation; precision 0: none is told.
     """
 
     name: str
@@ -58,7 +59,8 @@ class ProtoField:
     repeated: bool = False
     optional: bool = False
     oneof: str = ""
-    map_key: str = ""
+    entries: bool = False
+    default: str = ""
     precision: int = 0
     scale: int = 0
 
@@ -99,6 +101,18 @@ class ProtoFile:
         return replace(
             self, messages=messages | dict(self.messages), enums=enums | dict(self.enums)
         )
+
+    def entry(self, field: ProtoField) -> tuple[ProtoField, ProtoField]:
+        """The key and the value of a map's entries."""
+        key, value = self.messages[field.type].fields
+        return key, value
+
+    def written(self, field: ProtoField) -> str:
+        """A field's type as its text has it."""
+        if field.entries:
+            key, value = self.entry(field)
+            return f"map<{key.type}, {value.type}>"
+        return f"repeated {field.type}" if field.repeated else field.type
 
     def at(self, indexes: Sequence[int]) -> ProtoMessage:
         """The message that a record's header names: an outermost one, and those within it.

@@ -36,4 +36,22 @@ KNOWN = {
         "package confluent.type; "
         "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"
     ),
+    "confluent/meta.proto": (
+        "package confluent; "
+        "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
+    ),
+    "google/protobuf/struct.proto": (
+        "package google.protobuf; message Struct { map<string, Value> fields = 1; } "
+        "message Value { oneof kind { NullValue null_value = 1; double number_value = 2; "
+        "string string_value = 3; bool bool_value = 4; Struct struct_value = 5; "
+        "ListValue list_value = 6; } } enum NullValue { NULL_VALUE = 0; } "
+        "message ListValue { repeated Value values = 1; }"
+    ),
+    "google/type/money.proto": (
+        "package google.type; "
+        "message Money { string currency_code = 1; int64 units = 2; int32 nanos = 3; }"
+    ),
+    "google/type/latlng.proto": (
+        "package google.type; message LatLng { double latitude = 1; double longitude = 2; }"
+    ),
 }

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.tasks.registered.proto.columns import oneof_column
+from holdfast.tasks.registered.proto.columns import oneof_field
 from holdfast.tasks.registered.proto.files import ProtoField, ProtoFile, ProtoMessage
-from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from google.protobuf.descriptor_pb2 import DescriptorProto
     from google.protobuf.message import Message
 
-__all__ = ["Handler", "Layout", "member_fields", "name_of", "the_field"]
+__all__ = ["Handler", "Layout", "has_presence", "member_fields", "name_of", "the_field"]
 
 _FILE, _PACKAGE = "holdfast.proto", "holdfast"
 
@@ -39,12 +38,10 @@ class Handler(Protocol):
 class Layout:
     """Collects the fields that are needed, and makes the handler of the outermost message."""
 
-    def __init__(self, file: ProtoFile, nullable: Nullable) -> None:
-        """`nullable`: with OPTIONAL, fields marked so tell NULL from their default value."""
+    def __init__(self, file: ProtoFile) -> None:
         from google.protobuf import descriptor_pb2
 
         self.file = file
-        self.nullable = nullable
         self._made = descriptor_pb2.FileDescriptorProto(
             name=_FILE, package=_PACKAGE, syntax="proto3"
         )
@@ -57,23 +54,20 @@ class Layout:
         """Adds a field of the same number and layout; enums are their numbers.
 
         Args:
-            inner: the message of this layout that is the field's type.
+            inner: the message of this layout that is the field's type, or holds a map's entries.
         """
-        if field.map_key:
-            self._add_map(to, field, inner)
-            return
-        self._add(to, name_of(field), field.number, field, inner)
-        made = to.field[-1]
+        made = to.field.add(name=name_of(field), number=field.number)
+        made.label = made.LABEL_REPEATED if field.repeated else made.LABEL_OPTIONAL
+        if inner is not None:
+            made.type, made.type_name = made.TYPE_MESSAGE, f".{_PACKAGE}.{inner.name}"
+        else:
+            kind = "int32" if field.type in self.file.enums else field.type
+            made.type = made.Type.Value(f"TYPE_{kind.upper()}")
         if field.oneof:
             made.oneof_index = _oneof(to, field.oneof)
-        elif self.has_presence(field):
+        elif inner is None and has_presence(field):  # messages have it anyway
             made.proto3_optional = True
             made.oneof_index = _oneof(to, f"_{name_of(field)}")
-
-    def has_presence(self, field: ProtoField) -> bool:
-        """Whether an absent scalar is NULL."""
-        marked = field.optional and self.nullable is Nullable.OPTIONAL
-        return bool(field.oneof) or marked
 
     def handler(self, message: DescriptorProto) -> tuple[Handler, type[Message]]:
         """The converter between bytes and Arrow, and the message's class."""
@@ -87,29 +81,10 @@ class Layout:
         found: Handler = HandlerPool([descriptor.file]).get_for_message(descriptor)
         return found, message_factory.GetMessageClass(descriptor)
 
-    def _add_map(
-        self, to: DescriptorProto, field: ProtoField, inner: DescriptorProto | None
-    ) -> None:
-        name = f"{name_of(field).title()}Entry"  # protoc's rule, which readers of descriptors check
-        entry = to.nested_type.add(name=name)
-        entry.options.map_entry = True
-        self._add(entry, "key", 1, ProtoField("key", 1, field.map_key), None)
-        self._add(entry, "value", 2, ProtoField("value", 2, field.type), inner)
-        made = to.field.add(name=name_of(field), number=field.number)
-        made.label, made.type = made.LABEL_REPEATED, made.TYPE_MESSAGE
-        made.type_name = f".{_PACKAGE}.{to.name}.{name}"
 
-    def _add(
-        self, to: DescriptorProto, name: str, number: int, field: ProtoField,
-        inner: DescriptorProto | None,
-    ) -> None:  # fmt: skip
-        made = to.field.add(name=name, number=number)
-        made.label = made.LABEL_REPEATED if field.repeated else made.LABEL_OPTIONAL
-        if inner is not None:
-            made.type, made.type_name = made.TYPE_MESSAGE, f".{_PACKAGE}.{inner.name}"
-        else:
-            kind = "int32" if field.type in self.file.enums else field.type
-            made.type = made.Type.Value(f"TYPE_{kind.upper()}")
+def has_presence(field: ProtoField) -> bool:
+    """Whether an absent scalar differs from the type's default value."""
+    return bool(field.oneof or field.optional or field.default)
 
 
 def name_of(field: ProtoField) -> str:
@@ -126,7 +101,7 @@ def the_field(message: ProtoMessage, column: str) -> ProtoField | None:
 def member_fields(message: ProtoMessage, column: str) -> Sequence[ProtoField]:
     """The members of the oneof of a column; none: it is no oneof's."""
     for oneof in message.oneofs:
-        if oneof_column(message, oneof) == column.upper():
+        if oneof_field(message, oneof).upper() == column.upper():
             return [f for f in message.fields if f.oneof == oneof]
     return ()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,8 +23,9 @@ from holdfast.tasks.registered.proto.files import (
     ProtoMessage,
 )
 from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
+from holdfast.tasks.registered.proto.logical import logical
+from holdfast.tasks.registered.proto.parse import known_message, whole_number
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -34,8 +35,6 @@ __all__ = ["MessageReader"]
 _Convert: TypeAlias = "Callable[[pa.Array], pa.Array]"
 _FromFields: TypeAlias = "Callable[[Mapping[str, pa.Array], int], pa.Array]"
 """A column from the arrays of a message's fields, by their names, and the number of rows."""
-
-_Numbers: TypeAlias = "npt.NDArray[np.int64]"
 
 _SMALL = ("int32", "sint32", "sfixed32")
 _WHOLE = (*_SMALL, "int64", "sint64", "sfixed64", "uint32", "fixed32", "uint64", "fixed64")
@@ -49,7 +48,19 @@ _FITS: Mapping[Base, tuple[str, ...]] = {
     Base.BYTES: ("bytes",),
 }
 _OWN = {DECIMAL: Base.DECIMAL, TIMESTAMP: Base.TIMESTAMP, DATE: Base.DATE, TIME: Base.TIME}
-_DIGITS = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
+
+
+@cache
+def _arrow_types() -> Mapping[str, pa.DataType]:
+    """By Protobuf's scalar types; made when they are used, since Arrow is loaded late."""
+    return {
+        **dict.fromkeys(_SMALL, pa.int32()),
+        **dict.fromkeys(("int64", "sint64", "sfixed64"), pa.int64()),
+        **dict.fromkeys(("uint32", "fixed32"), pa.uint32()),
+        **dict.fromkeys(("uint64", "fixed64"), pa.uint64()),
+        "float": pa.float32(), "double": pa.float64(), "bool": pa.bool_(),
+        "string": pa.string(), "bytes": pa.binary(),
+    }  # fmt: skip
 
 
 class MessageReader:
@@ -60,10 +71,9 @@ class MessageReader:
         file: ProtoFile,
         message: ProtoMessage,
         wanted: Sequence[Column],
-        nullable: Nullable = Nullable.NONE,
     ) -> None:
         """Raises `ProtoError`: a field and its column are of types that do not fit."""
-        layout = Layout(file, nullable)
+        layout = Layout(file)
         made = layout.message()
         self._columns = _columns(layout, made, message, wanted)
         self._handler, self._class = layout.handler(made)
@@ -94,7 +104,7 @@ class MessageReader:
             batch = self._handler.array_to_record_batch(messages)
             fields = dict(zip(batch.schema.names, batch.columns, strict=True))
             return tuple(make(fields, len(messages)) for make in self._columns)
-        except (ValueError, decimal.InvalidOperation, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise ProtoError(f"a value does not fit its column ({error})") from None
 
 
@@ -152,26 +162,87 @@ def _field(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
 
 
 def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType) -> _Convert:
-    if field.map_key:
-        if kind.base is not Base.MAP or kind.element is None:
-            raise _misfit(field, kind)
-        keys = _scalar(ProtoField("key", 1, field.map_key), kind.map_key)
-        items, inner = _single(layout, field, kind.element)
-        layout.add(to, field, inner)
-        return lambda a: _map(a, keys, items, kind.arrow())
+    if field.entries:
+        entries, made = _entries(layout, field, kind)
+        layout.add(to, field, made)
+        return entries
     if field.repeated:
         if kind.base is not Base.ARRAY or kind.element is None:
-            raise _misfit(field, kind)
-        convert, inner = _single(layout, field, kind.element)
+            raise _misfit(layout.file, field, kind)
+        items, inner = _single(layout, field, kind.element)
         layout.add(to, field, inner)
-        return lambda a: _list(a, convert, kind.arrow())
+        return lambda a: _list(a, items, kind.arrow())
     convert, inner = _single(layout, field, kind)
     layout.add(to, field, inner)
+    if inner is None and field.default:
+        return _defaulted(layout.file, field, convert)
     return convert
 
 
-def _map(array: pa.Array, keys: _Convert, items: _Convert, kind: pa.DataType) -> pa.Array:
-    return pa.MapArray.from_arrays(_offsets(array), keys(array.keys), items(array.items)).cast(kind)
+def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
+    """With proto2's declared default in place of what is absent."""
+    default: object = field.default
+    kind = pa.int32() if field.type in file.enums else _arrow_types()[field.type]
+    if field.type in file.enums:
+        default = {n: number for number, n in file.enums[field.type].items()}.get(field.default)
+    elif field.type in _WHOLE:
+        default = whole_number(field.default)
+    try:
+        filler = pa.scalar(default).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        filler = None
+    if filler is None or not filler.is_valid:
+        raise ProtoError(f"{field.default[:40]!r} is no default of its field {field.name}")
+    return lambda a: convert(pc.fill_null(a, filler))
+
+
+def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
+    if kind.base is not Base.MAP or kind.element is None:
+        raise _misfit(layout.file, field, kind)
+    made = layout.message()
+    parts = []
+    for part, wanted in zip(layout.file.entry(field), (kind.map_key, kind.element), strict=True):
+        convert, inner = _single(layout, part, wanted)
+        layout.add(made, part, inner)
+        parts.append(convert)
+    (key, value), arrow = layout.file.entry(field), kind.arrow()
+    names = name_of(key), name_of(value)
+    return lambda a: _map(a, names, parts, arrow), made
+
+
+def _map(
+    array: pa.Array, names: Sequence[str], converts: Sequence[_Convert], kind: pa.DataType
+) -> pa.Array:
+    """A map of the entries; of several with one key the last counts, as in all libraries."""
+    entries = array.values
+    places = [entries.type.get_field_index(name) for name in names]
+    keys, items = (
+        convert(_there(entries.field(place)))
+        for convert, place in zip(converts, places, strict=True)
+    )
+    offsets = array.offsets.to_numpy()
+    kept = _last_of_each(keys, np.repeat(np.arange(len(array)), np.diff(offsets)))
+    if kept is not None:
+        keys, items = keys.take(kept), items.take(kept)
+        offsets = np.searchsorted(kept, offsets)
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items).cast(kind)
+
+
+def _last_of_each(keys: pa.Array, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """The places of each row's last entry of a key; None: no key is there twice."""
+    coded = pc.dictionary_encode(keys)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    both = rows * max(len(coded.dictionary), 1) + codes
+    _, last = np.unique(both[::-1], return_index=True)
+    return None if len(last) == len(both) else np.sort(len(both) - 1 - last)
+
+
+def _there(array: pa.Array) -> pa.Array:
+    """A message that its entry lacks is an empty one: entries always have a key and a value."""
+    if not array.null_count:
+        return array
+    parts = [array.field(n) for n in range(array.type.num_fields)]
+    return pa.StructArray.from_arrays(parts, fields=list(array.type))
 
 
 def _list(array: pa.Array, convert: _Convert, kind: pa.DataType) -> pa.Array:
@@ -192,24 +263,25 @@ def _single(
     """How one value is converted, and its message within the layout."""
     if field.type in layout.file.enums:
         if kind.base is not Base.STRING:
-            raise _misfit(field, kind)
+            raise _misfit(layout.file, field, kind)
         return _enum(field.type, layout.file.enums[field.type]), None
     message = layout.file.messages.get(field.type)
     if message is None:
-        return _scalar(field, kind), None
+        return _scalar(layout.file, field, kind), None
     made = layout.message()
     if field.type in WRAPPERS:
-        layout.add(made, message.fields[0], None)
-        scalar = _scalar(message.fields[0], kind)
+        (value,) = known_message(field.type).fields
+        layout.add(made, value, None)
+        scalar = _scalar(layout.file, value, kind)
         return lambda a: scalar(a.flatten()[0]), made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
-            raise _misfit(field, kind)
-        for part in message.fields:
+            raise _misfit(layout.file, field, kind)
+        for part in known_message(field.type).fields:
             layout.add(made, part, None)
-        return _own(kind), made
+        return logical(kind), made
     if kind.base is not Base.STRUCT:
-        raise _misfit(field, kind)
+        raise _misfit(layout.file, field, kind)
     return _struct(_columns(layout, made, message, kind.fields), kind), made
 
 
@@ -224,9 +296,9 @@ def _struct(parts: Sequence[_FromFields], kind: SqlType) -> _Convert:
     return convert
 
 
-def _scalar(field: ProtoField, kind: SqlType) -> _Convert:
+def _scalar(file: ProtoFile, field: ProtoField, kind: SqlType) -> _Convert:
     if field.type not in _FITS.get(kind.base, ()):
-        raise _misfit(field, kind)
+        raise _misfit(file, field, kind)
     arrow = kind.arrow()
     if kind.base is Base.STRING and field.type == "bool":
         return lambda a: a.cast(arrow)
@@ -253,69 +325,6 @@ def _enum(full_name: str, names: Mapping[int, str]) -> _Convert:
     return convert
 
 
-def _own(kind: SqlType) -> _Convert:
-    if kind.base is Base.DECIMAL:
-        return lambda a: _decimals(a, kind)
-    parts: Callable[..., _Numbers] = _FROM_PARTS[kind.base]
-    arrow = kind.arrow()
-
-    def convert(array: pa.Array) -> pa.Array:
-        null = array.is_null().to_numpy(zero_copy_only=False)
-        numbers = [
-            pc.fill_null(part, 0).to_numpy(zero_copy_only=False).astype(np.int64)
-            for part in array.flatten()
-        ]
-        return _of_numbers(parts(*numbers), null, arrow)
-
-    return convert
-
-
-def _of_numbers(values: _Numbers, null: npt.NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
-    whole = pa.int32() if arrow.bit_width == 32 else pa.int64()
-    return pa.array(values, pa.int64(), mask=null).cast(whole).cast(arrow)
-
-
-def _timestamps(seconds: _Numbers, nanos: _Numbers) -> _Numbers:
-    """Microseconds, whole milliseconds as in ksqlDB."""
-    micros: _Numbers = (seconds * 1_000 + nanos // 1_000_000) * 1_000
-    return micros
-
-
-def _dates(year: _Numbers, month: _Numbers, day: _Numbers) -> _Numbers:
-    """Days since the epoch; absent parts are the first month and day."""
-    months = (year - 1970) * 12 + np.maximum(month, 1) - 1
-    first = months.astype("M8[M]").astype("M8[D]").astype(np.int64)
-    days: _Numbers = first + np.maximum(day, 1) - 1
-    return days
-
-
-def _times(hours: _Numbers, minutes: _Numbers, seconds: _Numbers, nanos: _Numbers) -> _Numbers:
-    """Milliseconds of the day."""
-    millis: _Numbers = ((hours * 60 + minutes) * 60 + seconds) * 1_000 + nanos // 1_000_000
-    return millis
-
-
-_FROM_PARTS: Mapping[Base, Callable[..., _Numbers]] = {
-    Base.TIMESTAMP: _timestamps,
-    Base.DATE: _dates,
-    Base.TIME: _times,
-}
-
-
-def _decimals(array: pa.Array, kind: SqlType) -> pa.Array:
-    digits, _, scales = array.flatten()
-    values: list[decimal.Decimal | None] = []
-    for data, scale in zip(digits.to_pylist(), scales.to_pylist(), strict=True):
-        if data is None:
-            values.append(None)
-            continue
-        unscaled = decimal.Decimal(int.from_bytes(data, "big", signed=True))
-        exact = unscaled.scaleb(-scale, _DIGITS)
-        values.append(exact.quantize(decimal.Decimal(1).scaleb(-kind.scale), context=_DIGITS))
-    return pa.array(values, kind.arrow())
-
-
-def _misfit(field: ProtoField, kind: SqlType) -> ProtoError:
-    written = f"map<{field.map_key}, {field.type}>" if field.map_key else field.type
-    label = "repeated " if field.repeated else ""
-    return ProtoError(f"its field {field.name} is {label}{written}, but the column is {kind}")
+def _misfit(file: ProtoFile, field: ProtoField, kind: SqlType) -> ProtoError:
+    written = file.written(field)
+    return ProtoError(f"its field {field.name} is {written}, but the column is {kind}")

@@ -26,9 +26,15 @@ from holdfast.tasks.registered.proto.files import (
     ProtoFile,
     ProtoMessage,
 )
-from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
+from holdfast.tasks.registered.proto.layout import (
+    Layout,
+    has_presence,
+    member_fields,
+    name_of,
+    the_field,
+)
+from holdfast.tasks.registered.proto.parse import known_message
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -58,10 +64,9 @@ class MessageWriter:
         file: ProtoFile,
         message: ProtoMessage,
         columns: Sequence[Column],
-        nullable: Nullable = Nullable.NONE,
     ) -> None:
         """Raises `ProtoError`: a column has no field, or one of a type that does not fit."""
-        layout = Layout(file, nullable)
+        layout = Layout(file)
         made = layout.message()
         self._parts = _parts(layout, made, message, columns)
         self._handler, _ = layout.handler(made)
@@ -129,19 +134,36 @@ def _oneof(
 
 def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType) -> _Convert:
     """How a column becomes a field, nulls included."""
-    if field.map_key or field.repeated:
-        wanted = Base.MAP if field.map_key else Base.ARRAY
-        if kind.base is not wanted or kind.element is None:
-            raise _misfit(field, kind)
-        items, inner = _single(layout, field, kind.element)
+    if field.entries:
+        convert, inner = _entries(layout, field, kind)
         layout.add(to, field, inner)
-        filled = _filled(items, message=inner is not None)
-        return (lambda a: _map(a, filled)) if field.map_key else (lambda a: _list(a, filled))
-    convert, inner = _single(layout, field, kind)
-    layout.add(to, field, inner)
-    if inner is not None or layout.has_presence(field):
+        return convert
+    if field.repeated:
+        if kind.base is not Base.ARRAY or kind.element is None:
+            raise _misfit(layout.file, field, kind)
+        items, made = _single(layout, field, kind.element)
+        layout.add(to, field, made)
+        filled = _filled(items, message=made is not None)
+        return lambda a: _list(a, filled)
+    convert, made = _single(layout, field, kind)
+    layout.add(to, field, made)
+    if made is not None or has_presence(field):
         return convert
     return _filled(convert, message=False)
+
+
+def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
+    if kind.base is not Base.MAP or kind.element is None:
+        raise _misfit(layout.file, field, kind)
+    made = layout.message()
+    parts, names = [], []
+    for part, given in zip(layout.file.entry(field), (kind.map_key, kind.element), strict=True):
+        convert, inner = _single(layout, part, given)
+        layout.add(made, part, inner)
+        parts.append(_filled(convert, message=inner is not None))
+        names.append(name_of(part))
+    key, value = parts
+    return lambda a: _map(a, names, key, value), made
 
 
 def _filled(convert: _Convert, *, message: bool) -> _Convert:
@@ -177,9 +199,11 @@ def _list(array: pa.Array, convert: _Convert) -> pa.Array:
     return pa.ListArray.from_arrays(_offsets(array, dense), convert(dense.flatten()))
 
 
-def _map(array: pa.Array, convert: _Convert) -> pa.Array:
+def _map(array: pa.Array, names: Sequence[str], key: _Convert, value: _Convert) -> pa.Array:
+    """Lists of entries; an empty one in place of NULL."""
     dense = array.filter(array.is_valid())
-    return pa.MapArray.from_arrays(_offsets(array, dense), dense.keys, convert(dense.items))
+    entries = pa.StructArray.from_arrays([key(dense.keys), value(dense.items)], names=names)
+    return pa.ListArray.from_arrays(_offsets(array, dense), entries)
 
 
 def _offsets(array: pa.Array, dense: pa.Array) -> pa.Array:
@@ -195,27 +219,28 @@ def _single(
 ) -> tuple[_Convert, DescriptorProto | None]:
     if field.type in layout.file.enums:
         if kind.base is not Base.STRING:
-            raise _misfit(field, kind)
+            raise _misfit(layout.file, field, kind)
         return _enum(field.type, layout.file.enums[field.type]), None
     message = layout.file.messages.get(field.type)
     if message is None:
         if field.type not in _SCALARS.get(kind.base, ()):
-            raise _misfit(field, kind)
+            raise _misfit(layout.file, field, kind)
         return lambda a: a, None
     made = layout.message()
     if field.type in WRAPPERS:
-        if message.fields[0].type not in _SCALARS.get(kind.base, ()):
-            raise _misfit(field, kind)
-        layout.add(made, message.fields[0], None)
+        (value,) = known_message(field.type).fields
+        if value.type not in _SCALARS.get(kind.base, ()):
+            raise _misfit(layout.file, field, kind)
+        layout.add(made, value, None)
         return _wrapped, made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
-            raise _misfit(field, kind)
-        for part in message.fields:
+            raise _misfit(layout.file, field, kind)
+        for part in known_message(field.type).fields:
             layout.add(made, part, None)
         return _own(kind), made
     if kind.base is not Base.STRUCT:
-        raise _misfit(field, kind)
+        raise _misfit(layout.file, field, kind)
     return _struct(_parts(layout, made, message, kind.fields)), made
 
 
@@ -315,9 +340,6 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         parts = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
         made = [_as(_present(parts[f.name], f), f.type) for f in kind]
         return pa.StructArray.from_arrays(made, fields=list(kind), mask=array.is_null())
-    if pa.types.is_map(kind):
-        keys, items = _as(array.keys, kind.key_type), _as(array.items, kind.item_type)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind)
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(
             array.offsets, _as(array.values, kind.value_type), type=kind
@@ -330,16 +352,10 @@ def _present(array: pa.Array, field: pa.Field) -> pa.Array:
     """Below an absent struct, something must stand in fields that cannot be null."""
     if field.nullable or not array.null_count:
         return array
-    if pa.types.is_list(array.type) or pa.types.is_map(array.type):
-        return _emptied(array)
+    if pa.types.is_list(array.type):
+        return _list(array, lambda a: a)
     return _defaulted(array)
 
 
-def _emptied(array: pa.Array) -> pa.Array:
-    if pa.types.is_map(array.type):
-        return _map(array, lambda a: a)
-    return _list(array, lambda a: a)
-
-
-def _misfit(field: ProtoField, kind: SqlType) -> ProtoError:
-    return ProtoError(f"the column for its field {field.name} is {kind}, which does not fit")
+def _misfit(file: ProtoFile, field: ProtoField, kind: SqlType) -> ProtoError:
+    return ProtoError(f"its field {field.name} is {file.written(field)}, but the column is {kind}")

@@ -1,0 +1,100 @@
+"""PROTOBUF: messages of any writer's schema, each behind its place within the schema."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.ingest.formats.base import Decoded, Undecodable, null_columns
+from holdfast.ingest.formats.protobuf import read_messages
+from holdfast.ingest.formats.registered import MakeReader, SchemaReader, placed
+from holdfast.tasks.registered.proto.files import ProtoError, ProtoFile
+from holdfast.tasks.registered.proto.framing import indexes_at
+from holdfast.tasks.registered.proto.parse import parse_proto
+from holdfast.tasks.registered.proto.read import MessageReader
+from holdfast.types.schema import Column
+from holdfast.types.schemas import Schema
+
+__all__ = ["protobuf_reader"]
+
+
+def protobuf_reader(wanted: Sequence[Column], _unwrapped: bool) -> MakeReader:
+    """The function that makes the reader of one writer's schema; its data are always messages."""
+
+    def make(schema: Schema) -> SchemaReader:
+        try:
+            return _ProtobufReader(schema, wanted)
+        except ProtoError as error:
+            raise Undecodable(f"{error}; it is {schema.text[:300]}") from None
+
+    return make
+
+
+class _ProtobufReader(SchemaReader):
+    def __init__(self, schema: Schema, wanted: Sequence[Column]) -> None:
+        self._text = schema.text
+        self._file: ProtoFile = parse_proto(schema.text, schema.references)
+        self._wanted = tuple(wanted)
+        self._readers: dict[str, MessageReader | str] = {}
+
+    def decode(self, payloads: Sequence[bytes], start: int) -> Decoded:
+        bad: dict[int, str] = {}
+        parts = []
+        for head, places in _by_header(payloads, start).items():
+            try:
+                indexes, end = indexes_at(head, start)
+                reader = self._reader(indexes)
+            except ProtoError as error:
+                bad |= dict.fromkeys(places, str(error))
+                continue
+            messages = [payloads[i][end:] for i in places]
+            part = read_messages(reader, messages, self._wanted)
+            if len(places) == len(payloads):
+                return part
+            bad |= {places[i]: why for i, why in part.bad.items()}
+            parts.append((np.array(places), part))
+        if not parts:
+            return Decoded(null_columns(self._wanted, len(payloads)), bad)
+        return placed(parts, bad, len(payloads))
+
+    def _reader(self, indexes: Sequence[int]) -> MessageReader:
+        message = self._file.at(indexes)
+        if message.name not in self._readers:
+            self._readers[message.name] = self._made(message.name)
+        found = self._readers[message.name]
+        if isinstance(found, str):
+            raise ProtoError(found)
+        return found
+
+    def _made(self, name: str) -> MessageReader | str:
+        """The reader, or why there is none."""
+        try:
+            return MessageReader(self._file, self._file.messages[name], self._wanted)
+        except ProtoError as error:
+            columns = ", ".join(map(str, self._wanted))
+            return f"{error}; message {name} of {self._text[:300]}, read as {columns}"
+
+
+def _by_header(payloads: Sequence[bytes], start: int) -> dict[bytes, list[int]]:
+    """The places of all payloads by what stands before their messages; mostly it is the same.
+
+    A broken header is a group by itself.
+    """
+    known = _header_of(payloads[0], start)
+    found: defaultdict[bytes, list[int]] = defaultdict(list)
+    for place, payload in enumerate(payloads):
+        # A header says where it ends, so that none is the beginning of another one.
+        same = known is not None and payload.startswith(known)
+        head = known if same else _header_of(payload, start)
+        found[payload if head is None else head].append(place)
+    return found
+
+
+def _header_of(payload: bytes, start: int) -> bytes | None:
+    """All up to the message; None: it is broken."""
+    try:
+        return payload[: indexes_at(payload, start)[1]]
+    except ProtoError:
+        return None

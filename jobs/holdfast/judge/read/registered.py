@@ -1,0 +1,177 @@
+"""Records of formats with a schema registry, as the JSON that the judge reads.
+
+Avro is read by fastavro, one record at a time, so that the judge shares no code with the
+engine's reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from holdfast.errors import SchemaMissing
+from holdfast.judge.values import no_number
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schemas import Schema, Schemas
+from holdfast.types.sources import Format, Sink, Source, WindowKind
+
+__all__ = ["Translation", "plain_format", "translations"]
+
+_HEADER_BYTES = 5  # a zero and the schema's id
+_WINDOW_BYTES = 8
+_KNOWN = (Format.AVRO, Format.JSON_SR)
+
+_Translate = Callable[[bytes], bytes]
+_Read = Callable[[bytes], Any]
+
+
+def plain_format(form: Format) -> Format:
+    """The format that the judge sees after the translation."""
+    return Format.JSON if form in _KNOWN else form
+
+
+class Translation:
+    """The keys and values of one stream's or table's topic."""
+
+    def __init__(self, of: Source | Sink, schemas: Schemas) -> None:
+        sink = isinstance(of, Sink)
+        self._key = _translate(of.key_format, of.key_columns, schemas, wrapped=False, exact=sink)
+        self._value = _translate(
+            of.value_format, of.value_columns, schemas, wrapped=of.wrap_single, exact=sink
+        )
+        times = {None: 0, WindowKind.SESSION: 2}.get(of.window, 1)
+        self._behind = times * _WINDOW_BYTES
+
+    def key(self, data: bytes | None) -> bytes | None:
+        """JSON and the key's window; a key that cannot be read stays as it is, and is no JSON."""
+        if self._key is None or data is None:
+            return data
+        cut = len(data) - self._behind
+        return _or_itself(self._key, data[:cut]) + data[cut:]
+
+    def value(self, data: bytes | None) -> bytes | None:
+        """JSON; a value that cannot be read stays as it is, and is no JSON."""
+        if self._value is None or data is None:
+            return data
+        return _or_itself(self._value, data)
+
+
+def translations(
+    relations: Sequence[Source | Sink], schemas: Schemas | None
+) -> Mapping[str, Translation]:
+    """The translations of the topics that need one; none without a registry."""
+    found: dict[str, Translation] = {}
+    if schemas is None:
+        return found
+    for each in relations:
+        if each.key_format in _KNOWN or each.value_format in _KNOWN:
+            found.setdefault(each.topic, Translation(each, schemas))
+    return found
+
+
+def _or_itself(translate: _Translate, data: bytes) -> bytes:
+    try:
+        return translate(data)
+    except (ValueError, TypeError, KeyError, IndexError, EOFError, SchemaMissing, RecursionError):
+        return data
+
+
+def _translate(
+    form: Format, columns: Sequence[Column], schemas: Schemas, *, wrapped: bool, exact: bool
+) -> _Translate | None:
+    """`exact`: decimals stay numbers; else text, which a reader of JSON keeps exact."""
+    if form not in _KNOWN:
+        return None
+    alone = columns[0] if len(columns) == 1 and not wrapped else None
+    readers: dict[int, _Read] = {}
+
+    def translate(data: bytes) -> bytes:
+        if len(data) < _HEADER_BYTES or data[0]:
+            raise ValueError("it has no schema's id")
+        number = int.from_bytes(data[1:_HEADER_BYTES], "big")
+        if number not in readers:
+            schema = schemas.by_id(number)
+            if schema.kind is not form.schema_kind:
+                raise ValueError(f"its schema is of type {schema.kind}")
+            readers[number] = _avro(schema) if form is Format.AVRO else orjson.loads
+        return _written(readers[number](data[_HEADER_BYTES:]), columns, alone, exact=exact)
+
+    return translate
+
+
+def _avro(schema: Schema) -> _Read:
+    """The reader of one writer's schema; times stay the numbers that they are."""
+    import fastavro
+
+    named: dict[str, Any] = {}
+    for _, text in schema.references:
+        fastavro.parse_schema(json.loads(text), named)
+    parsed = fastavro.parse_schema(_without_times(json.loads(schema.text)), named)
+
+    def read(data: bytes) -> Any:
+        stream = io.BytesIO(data)
+        found = fastavro.schemaless_reader(stream, parsed, None)
+        if stream.tell() != len(data):
+            raise ValueError(f"{len(data) - stream.tell()} bytes are left over")
+        return found
+
+    return read
+
+
+def _without_times(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_times(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    logical = schema.get("logicalType")
+    kept = {k: v for k, v in schema.items() if k != "logicalType" or logical == "decimal"}
+    return {k: v if k == "default" else _without_times(v) for k, v in kept.items()}
+
+
+def _written(found: Any, columns: Sequence[Column], alone: Column | None, *, exact: bool) -> bytes:
+    if alone is not None:
+        return orjson.dumps(_shaped(found, alone.type, exact=exact))
+    if not isinstance(found, dict):
+        raise TypeError("it is no record")
+    types = {c.name.upper(): c.type for c in columns}
+    return orjson.dumps(
+        {name: _shaped(v, types.get(name.upper()), exact=exact) for name, v in found.items()}
+    )
+
+
+def _shaped(value: Any, kind: SqlType | None, *, exact: bool) -> Any:
+    """A value as JSON has it; Connect's list of entries becomes the object of a MAP."""
+    if isinstance(value, list):
+        element = kind.element if kind is not None else None
+        if kind is not None and kind.base is Base.MAP:
+            return {e["key"]: _shaped(e["value"], element, exact=exact) for e in value}
+        return [_shaped(each, element, exact=exact) for each in value]
+    if isinstance(value, dict):
+        inner = _inner(kind)
+        return {k: _shaped(v, inner(k), exact=exact) for k, v in value.items()}
+    return _plain(value, exact=exact)
+
+
+def _plain(value: Any, *, exact: bool) -> Any:
+    if isinstance(value, Decimal):
+        text = format(value, "f")
+        return orjson.Fragment(text) if exact else text
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return no_number(value)
+    return value
+
+
+def _inner(kind: SqlType | None) -> Callable[[str], SqlType | None]:
+    if kind is None or kind.base is not Base.STRUCT:
+        return lambda _: kind.element if kind is not None else None
+    fields = {f.name.upper(): f.type for f in kind.fields}
+    return lambda name: fields.get(name.upper())
