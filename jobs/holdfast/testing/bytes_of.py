@@ -15,7 +15,7 @@ from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
 from holdfast.testing.json_text import dumps, loads
 from holdfast.testing.registry import encoded_input
-from holdfast.types.schema import Base, Column
+from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import Schemas
 from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
@@ -97,7 +97,11 @@ class TopicCodec:
     def _decoded(self, data: bytes | None, *, key: bool) -> Any:
         form, columns, _ = self._of_part(key=key)
         found = _decoded(data, self._plain.formats[0 if key else 1], columns)
-        return found if form.schema_kind is None else _whole_numbers(found)
+        if form.schema_kind is None:
+            return found
+        alone = len(columns) == 1 and (key or not self._of.wrap_single)
+        kind = columns[0].type if alone else SqlType(Base.STRUCT, fields=columns)
+        return _whole_doubles(found, kind)
 
     def _encoded(self, value: Any, *, key: bool, what: str) -> bytes | None:
         form, columns, nullable = self._of_part(key=key)
@@ -155,13 +159,16 @@ def _decoded(data: bytes | None, form: Format, columns: Sequence[Column]) -> Any
     return data.decode()
 
 
-def _whole_numbers(value: Any) -> Any:
-    """The value with 2 for 2.0: JSON shows a DOUBLE so, but a format with types has no scale."""
-    if isinstance(value, dict):
-        return {name: _whole_numbers(v) for name, v in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(v) for v in value]
-    if isinstance(value, Decimal) and value.as_tuple().exponent == -1 and value == int(value):
+def _whole_doubles(value: Any, kind: SqlType) -> Any:
+    """The value with 2 for 2.0 of a DOUBLE: JSON shows it so, but there it has no scale."""
+    if isinstance(value, dict) and kind.base is Base.STRUCT:
+        kinds = {f.name: f.type for f in kind.fields}
+        return {n: _whole_doubles(v, kinds[n]) if n in kinds else v for n, v in value.items()}
+    if isinstance(value, dict) and kind.element is not None:
+        return {name: _whole_doubles(v, kind.element) for name, v in value.items()}
+    if isinstance(value, list) and kind.element is not None:
+        return [_whole_doubles(v, kind.element) for v in value]
+    if isinstance(value, Decimal) and kind.base is Base.DOUBLE and value == value.to_integral():
         return int(value)
     return value
 
