@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import InvalidTestCase
 from holdfast.ingest.formats.as_json import AsJson, registered_as_json
 from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
 from holdfast.testing.json_text import dumps, loads
@@ -100,6 +101,7 @@ class TopicCodec:
         if form.schema_kind is None:
             return found
         alone = len(columns) == 1 and (key or not self._of.wrap_single)
+        alone = alone and LANGUAGES[form].unwraps
         kind = columns[0].type if alone else SqlType(Base.STRUCT, fields=columns)
         return _whole_doubles(found, kind)
 
