@@ -47,7 +47,7 @@ class DataSchema:
     Attributes:
         id: the registry's; None: not registered yet, `schemas.register` is to do it.
         full_name: the record or message within the schema; empty: the first one.
-        fixed: a statement gave the id, and the columns follow from it: never registered anew.
+        fixed: the columns follow from the schema, which is never registered anew.
     """
 
     subject: str

@@ -55,8 +55,10 @@ class SchemaPart:
             return name
         return self.inherited.full_name
 
-    def inferred(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], bool]:
-        """The columns, of the registry where the statement declares none; and whether they are.
+    def inferred(
+        self, declared: tuple[Column, ...]
+    ) -> tuple[tuple[Column, ...], DataSchema | None]:
+        """The columns; with their schema where the registry has them and the statement does not.
 
         Raises:
             InvalidStatement: the registry has no schema, or one without columns.
@@ -75,7 +77,7 @@ class SchemaPart:
                 f"Table elements and {part}_SCHEMA_ID cannot both exist for create statement.",
             )
         if language is None or declared:
-            return declared, False
+            return declared, None
         try:
             data = self._named(self._registered(), language)
             found = language.columns_of(
@@ -87,7 +89,7 @@ class SchemaPart:
             raise self._refused(error) from None
         except SchemaMissing as error:
             raise self._missing(data.subject, error.fact) from None
-        return found, True
+        return found, replace(data, fixed=True)
 
     def _named(self, data: DataSchema, language: Language) -> DataSchema:
         """With the name of its only message, where a statement gives none.

@@ -55,7 +55,7 @@ def plan_source(
     values_of = _values_of(keys_of, value_format)
     keys, of_keys = keys_of.inferred(keys)
     values, of_values = values_of.inferred(values)
-    _check_any(script, statement, inferred=of_keys or of_values)
+    _check_any(script, statement, inferred=bool(of_keys or of_values))
     _check_table(script, statement, keys)
     _check_window(script, statement, options, keys)
     delimiter = delimiter_of(script, options.value_delimiter, value_format, ",")
@@ -78,8 +78,9 @@ def plan_source(
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=wrap,
-        key_schema=keys_of.schema_for(keys, of_sink=False),
-        value_schema=replace(values_of, unwrapped=not wrap).schema_for(values, of_sink=False),
+        key_schema=of_keys or keys_of.schema_for(keys, of_sink=False),
+        value_schema=of_values
+        or replace(values_of, unwrapped=not wrap).schema_for(values, of_sink=False),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
         nullable=values_of.nullable,
