@@ -232,8 +232,8 @@ def test_each_schedule_of_a_job_is_a_dag(dags_folder: Path, database: None, writ
     write(GOOD + '  broken: {sqlfile: x, chaos: "@daily"}\n')
     bag = DagBag(dags_folder / "deploy_fleet.py", bundle_name="dags-folder")
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == ["chaos_movies", "compaction_movies", "deploy_fleet"]
-    chaos, compaction = bag.dags["chaos_movies"], bag.dags["compaction_movies"]
+    assert sorted(bag.dags) == ["chaos_of_movies", "compaction_of_movies", "deploy_fleet"]
+    chaos, compaction = bag.dags["chaos_of_movies"], bag.dags["compaction_of_movies"]
     assert {task.owner for task in chaos.tasks} == {"sales"}
     assert (chaos.params.dump()["name"], chaos.params.dump()["target"]) == ("movies", "local")
     assert compaction.params.dump()["jobs"] == ["movies"]

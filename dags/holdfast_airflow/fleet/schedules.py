@@ -32,7 +32,7 @@ def _chaos(job: Job) -> DAG:
     params = chaos_params(job.name, environment.chaos_confirm(), rounds=5, duration="15m")
     given = {key: value for key, value in _where(job).items() if key in params}
     with DAG(
-        f"chaos_{job.name}",
+        f"chaos_of_{job.name}",
         description=f"Chaos runs of {job.name}; fails if the verdict is not valid.",
         doc_md=f"Chaos runs of {job.name}, as declared.\n{chaos.CHAOS_DOC}",
         schedule=job.chaos,
@@ -48,7 +48,7 @@ def _compaction(job: Job) -> DAG:
     params = compaction_params()
     given = {key: value for key, value in _where(job).items() if key in params}
     with DAG(
-        f"compaction_{job.name}",
+        f"compaction_of_{job.name}",
         description=f"Compaction of the changelogs of {job.name}.",
         doc_md=f"Compaction of the changelogs of {job.name}, as `plan_changelog_compaction`.",
         schedule=job.compaction,
