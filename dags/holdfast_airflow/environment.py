@@ -17,6 +17,8 @@ __all__ = [
     "command",
     "compaction_defaults",
     "compaction_schedule",
+    "fleet",
+    "fleet_schedule",
     "home",
     "image",
     "namespace",
@@ -34,6 +36,8 @@ _CLUSTER = "HOLDFAST_CLUSTER"
 _COMMAND = "HOLDFAST_COMMAND"
 _COMPACTION_PARAMS = "HOLDFAST_COMPACTION_PARAMS"
 _COMPACTION_SCHEDULE = "HOLDFAST_COMPACTION_SCHEDULE"
+_FLEET = "HOLDFAST_FLEET"
+_FLEET_SCHEDULE = "HOLDFAST_FLEET_SCHEDULE"
 _IMAGE = "HOLDFAST_IMAGE"
 _NAMESPACE = "HOLDFAST_NAMESPACE"
 _SQL_FOLDER = "HOLDFAST_SQL_FOLDER"
@@ -42,9 +46,11 @@ _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
 # The command line takes HOLDFAST_* variables for properties and refuses unknown ones.
 _OURS = {
     *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _CLUSTER, _COMMAND, _COMPACTION_PARAMS),
+    *(_FLEET, _FLEET_SCHEDULE),
     *(_COMPACTION_SCHEDULE, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
 }
 _WEEKLY = "0 4 * * 0"
+_QUARTERS = "*/15 * * * *"
 
 
 def image() -> str:
@@ -81,6 +87,19 @@ def command() -> str:
 def cluster() -> str | None:
     """The name of the Kafka cluster in the URIs of tables' assets; None: its first host."""
     return os.environ.get(_CLUSTER) or None
+
+
+def fleet() -> Path | None:
+    """The file or folder that declares a fleet's jobs; None without a fleet."""
+    found = os.environ.get(_FLEET)
+    return Path(found) if found else None
+
+
+def fleet_schedule() -> str | None:
+    """When the fleet is looked at: a cron expression, every quarter of an hour by default; None
+    for never, and without a fleet.
+    """
+    return os.environ.get(_FLEET_SCHEDULE, _QUARTERS) or None if fleet() else None
 
 
 def home() -> str:

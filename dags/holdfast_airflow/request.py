@@ -119,8 +119,12 @@ class Request:
 
     def release_arguments(self) -> list[str]:
         """Arguments of `status`, and the first ones of other commands."""
+        return [self.name, *self.place_arguments()]
+
+    def place_arguments(self) -> list[str]:
+        """Arguments of `status` for all that is deployed."""
         where = self._home() if self.local else [f"--namespace={self.namespace}"]
-        return [self.name, f"--target={self.target}", *where]
+        return [f"--target={self.target}", *where]
 
     def rollback_arguments(self) -> list[str]:
         """Arguments of `rollback`: it undoes what this run has deployed, and nothing else."""

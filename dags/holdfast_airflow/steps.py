@@ -19,6 +19,7 @@ __all__ = [
     "CHECK",
     "DEPLOY",
     "HEAL",
+    "LOOK",
     "NEMESIS",
     "PLAN",
     "PLAN_RESCALE",
@@ -144,6 +145,12 @@ UNDEPLOY = Step(
     Request.undeploy_arguments,
     deployer=True,
     grace_s=_LONG_GRACE_S,
+)
+LOOK = Step(
+    "look",
+    _PRELUDE + 'run status "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.place_arguments,
+    deployer=True,
 )
 # The first call is for the log.
 PLAN_RESCALE = Step(

@@ -172,5 +172,5 @@ def test_the_consumer_of_the_documentation_works(
     (dag,) = bag.dags.values()
     waits_for = dag.timetable.asset_condition
     assert isinstance(waits_for, Asset)
-    assert waits_for.uri == "holdfast://kafka.example.com/movie_tickets_sold"
+    assert waits_for.uri == "holdfast://kafka.example.com/MOVIE_TICKETS_SOLD"
     assert TABLES in page

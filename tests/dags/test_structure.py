@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DEPLOY, UNDEPLOY = "deploy_state_table", "undeploy_state_table"
 CHAOS, DAILY = "chaos_exactly_once", "chaos_daily"
 COMPACTION, RESCALE = "plan_changelog_compaction", "rescale_state_table"
-UNSCHEDULED = [DEPLOY, UNDEPLOY, CHAOS, DAILY, RESCALE]
+FLEET = "deploy_fleet"
+UNSCHEDULED = [DEPLOY, UNDEPLOY, CHAOS, DAILY, RESCALE, FLEET]
 ALL = sorted([*UNSCHEDULED, COMPACTION])
 
 
@@ -40,7 +41,7 @@ def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
     assert dag.description
     assert "holdfast" in dag.tags
     assert dag.timetable.can_be_scheduled is (name not in UNSCHEDULED)
-    assert dag.max_active_runs == (1 if name in {CHAOS, DAILY, COMPACTION} else RUNS_AT_ONCE)
+    assert dag.max_active_runs == (1 if name in {CHAOS, DAILY, COMPACTION, FLEET} else RUNS_AT_ONCE)
     assert dag.dagrun_timeout
     assert {task.owner for task in dag.tasks} == {"holdfast"}
 

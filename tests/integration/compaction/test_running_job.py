@@ -92,6 +92,7 @@ def test_a_running_job_keeps_its_table_exact_while_its_changelog_is_cleaned(job:
     (topic,) = done["topics"]
     assert (topic["outcome"], topic["exact"]) == ("cleaned", True)
     (result,) = verified["topics"]
+    assert result["table"], "its job tells whose changelog it is"
     assert result["sample_after"]["records"] < result["sample_before"]["records"] / 2
     stays = {c["name"]: c["after"] for t in plan["topics"] for c in t["changes"]}
     assert own_settings(job.client, changelog) == before | stays

@@ -1,0 +1,1 @@
+"""A fleet of jobs that files declare: what is missing or differs is deployed."""
