@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
 from holdfast_airflow import chaos, compaction, environment
@@ -15,6 +16,7 @@ from holdfast_airflow.params import with_defaults
 
 __all__ = ["scheduled_dags"]
 
+_COMPACTION = "plan_changelog_compaction"
 _ALSO = ("target", "namespace", "image", "home", "bootstrap_servers", "values")
 
 
@@ -45,18 +47,23 @@ def _chaos(job: Job) -> DAG:
 
 
 def _compaction(job: Job) -> DAG:
+    """Triggers the DAG of which only one run at a time uses the brokers' cleaner."""
     params = compaction_params()
     given = {key: value for key, value in _where(job).items() if key in params}
+    with_defaults(params, given, job.name)  # refuses what the DAG would refuse
     with DAG(
         f"compaction_of_{job.name}",
-        description=f"Compaction of the changelogs of {job.name}.",
-        doc_md=f"Compaction of the changelogs of {job.name}, as `plan_changelog_compaction`.",
+        description=f"Triggers the compaction of the changelogs of {job.name}.",
+        doc_md=f"Triggers `{_COMPACTION}` for {job.name}; its runs wait for each other.",
         schedule=job.compaction,
-        dagrun_timeout=timedelta(days=8),
-        params=with_defaults(params, {**given, "jobs": [job.name]}, job.name),
+        dagrun_timeout=timedelta(hours=1),
         **_common(job, "compaction", compaction.DEFAULTS),
     ) as dag:
-        compaction.compaction_tasks()
+        TriggerDagRunOperator(
+            task_id="trigger",
+            trigger_dag_id=_COMPACTION,
+            conf={**given, "jobs": [job.name]},
+        )
     return dag
 
 

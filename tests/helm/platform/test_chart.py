@@ -136,7 +136,7 @@ def test_airflow_has_rights_over_pods_in_the_jobs_namespace_and_nowhere_else(
     assert not [m for m in manifests if m["kind"].startswith("Cluster")]
     named = _named(manifests)
     resources = {resource for resource, _ in _grants(named["Role/airflow"])}
-    assert resources == {"pods", "pods/log", "pods/exec", "events"}
+    assert resources == {"pods", "pods/log", "pods/exec", "events", "leases"}
     assert named["RoleBinding/airflow"]["subjects"] == [
         {"kind": "ServiceAccount", "name": "airflow", "namespace": "platform"}
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.local.broker import BrokerStatus
 from holdfast.testing.cases import Case, Refusal, Rest, RestError, Spec
 from holdfast.testing.run import Outcome, Runner
 from holdfast.types.topology import Emit
@@ -126,11 +127,16 @@ def test_refusals(runner: Runner) -> None:
     assert [r.words for r in results] == [True, False, False, None]
 
 
-def test_what_comes_later_or_is_disabled_is_skipped(runner: Runner) -> None:
-    cases = [_case([], formats=frozenset({"AVRO"})), _case([], disabled=True)]
-    results = list(runner.run(cases))
-    assert [r.outcome for r in results] == [Outcome.SKIPPED] * 2
-    assert "AVRO" in results[0].reason
+def test_what_is_disabled_is_skipped(runner: Runner) -> None:
+    (result,) = runner.run([_case([], disabled=True)])
+    assert result.outcome is Outcome.SKIPPED
+
+
+def test_a_format_with_a_registry_is_skipped_on_a_broker(kafka: BrokerStatus) -> None:
+    on_broker = Runner(broker=kafka.bootstrap_servers)
+    (result,) = on_broker.run([_case([], formats=frozenset({"AVRO"}))])
+    assert result.outcome is Outcome.SKIPPED
+    assert "only tested without --broker" in result.reason
 
 
 def test_the_streams_and_tables_that_are_left(runner: Runner) -> None:

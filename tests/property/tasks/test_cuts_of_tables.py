@@ -172,7 +172,7 @@ def test_a_foreign_key_join_ends_in_the_join_of_both_tables(
         for w in [0 if foreign is None else right.get(rank(foreign), 0)]
         if w or name == "left_f"
     }
-    assert [list(v.values()) for _, v in sorted(_there(table))] == [
+    assert [list(v.values()) for _, v in _there(table)] == [
         list(v.values()) for _, v in sorted(joined.items())
     ]
 
@@ -182,12 +182,20 @@ def _with_cause(record: Record, cause: int) -> Record:
 
 
 def _there(table: dict[str | None, Any]) -> list[tuple[str, Any]]:
-    return [(str(key), value) for key, value in table.items() if value is not None]
+    """The rows of a table, by key."""
+    rows = ((str(key), value) for key, value in table.items() if value is not None)
+    return sorted(rows, key=lambda row: row[0])
 
 
 _JOINS = ("ctas_both_tables", "ctas_some_rows", "csas_looked_up", "csas_met")
 
 
+@example(
+    "ctas_some_rows",
+    "batch",
+    [(0, "a", math.nan, 0), (1, "a", math.nan, 0), (0, "a", None, 0)],
+    {2},
+)
 @given(st.sampled_from(_JOINS), st.sampled_from(["batch", "record"]), _SIDED, _CUTS)
 def test_no_join_depends_on_cuts(
     name: str, emit: str, rows: list[tuple[int, str, float | None, int]], cuts: set[int]
@@ -202,7 +210,8 @@ def test_no_join_depends_on_cuts(
     assert sorted(some.store.scan()) == sorted(whole.store.scan())
     if name.startswith("csas"):
         assert told == once
-    assert {s.key: s.value for s in told} == {s.key: s.value for s in once}
+    # A row that comes and goes within a batch is not told at all, and told and deleted else.
+    assert _there({s.key: s.value for s in told}) == _there({s.key: s.value for s in once})
 
 
 def _carried(query: Query, side: int, id_: str, value: float | None) -> dict[str, Any] | None:
