@@ -13,7 +13,7 @@ PAGES = {
     "your-own-data.md": "from your own topic to a table, a query, and its dead letters",
     "sql.md": "statements, your own functions, differences from ksqlDB, sessions, pause and resume",
     "statement-tests.md": "`holdfast test`: input records and expected results, ksqlDB's own cases",
-    "schema-registry.md": "Protobuf messages, and a schema registry on this machine",
+    "schema-registry.md": "formats with a schema registry, and a registry on this machine",
     "serving.md": "query servers: pull and push queries, freshness, tokens, the console",
     "recovery.md": "the steps of a commit, and how a job goes on after a crash",
     "rescaling.md": "change the number of state partitions of a running query",
