@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -68,15 +68,8 @@ def fitted(
     Raises:
         InvalidStatement: they do not.
     """
-    pairs = [
-        *zip(keys, existing.key_columns, strict=False),
-        *zip(values, existing.value_columns, strict=False),
-    ]
-    counts = (len(keys), len(values))
-    fits = counts == (len(existing.key_columns), len(existing.value_columns)) and all(
-        a.name == b.name and converts_to(a.type, b.type) for a, b in pairs
-    )
-    if not fits:
+    fits = _all_fit(keys, existing.key_columns, converts_to)
+    if not (fits and _all_fit(values, existing.value_columns, _value_fits)):
         raise script.invalid(
             at,
             "Incompatible schema between results and sink.\n"
@@ -84,6 +77,20 @@ def fitted(
             f"Sink schema is {_schema(existing.key_columns, existing.value_columns)}",
         )
     return existing.as_sink()
+
+
+def _all_fit(
+    given: Sequence[Column], wanted: Sequence[Column], fits: Callable[[SqlType, SqlType], bool]
+) -> bool:
+    return len(given) == len(wanted) and all(
+        a.name == b.name and fits(a.type, b.type) for a, b in zip(given, wanted, strict=True)
+    )
+
+
+def _value_fits(given: SqlType, wanted: SqlType) -> bool:
+    """As in ksqlDB, whole numbers fit any DECIMAL; one that is too large for it becomes NULL."""
+    whole = given.base in (Base.INTEGER, Base.BIGINT)
+    return (whole and wanted.base is Base.DECIMAL) or converts_to(given, wanted)
 
 
 def _schema(keys: Sequence[Column], values: Sequence[Column]) -> str:
