@@ -22,7 +22,7 @@ from holdfast.sql.plan.sources.options import (
 from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.types.schema import Column
-from holdfast.types.schemas import Schemas
+from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
 
 __all__ = ["plan_source"]
@@ -78,9 +78,8 @@ def plan_source(
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=wrap,
-        key_schema=of_keys or keys_of.schema_for(keys, of_sink=False),
-        value_schema=of_values
-        or replace(values_of, unwrapped=not wrap).schema_for(values, of_sink=False),
+        key_schema=of_keys or _schema_of(keys_of, keys),
+        value_schema=of_values or _schema_of(replace(values_of, unwrapped=not wrap), values),
         delimiter=delimiter,
         key_delimiter=key_delimiter,
         nullable=values_of.nullable,
@@ -100,6 +99,10 @@ def _values_of(keys: SchemaPart, form: Format) -> SchemaPart:
         unwrapped=not _may_wrap(options),
         nullable=nullable_of(keys.script, options.nullable, form),
     )
+
+
+def _schema_of(part: SchemaPart, columns: tuple[Column, ...]) -> DataSchema | None:
+    return part.schema_for(columns, of_sink=False)
 
 
 def _columns(statement: CreateSource, constraints: tuple[str, ...]) -> tuple[Column, ...]:
