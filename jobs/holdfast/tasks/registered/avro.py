@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -11,17 +12,24 @@ import pyarrow as pa
 from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.avro_encode import AvroEncoder
 from holdfast.tasks.registered.avro_schema import NAME, AvroNode, map_parts, optional, parse_avro
+from holdfast.tasks.registered.shared import (
+    ENCODERS_MAX,
+    MAP_KEYS,
+    alone,
+    anonymous,
+    as_written,
+    id_of,
+    without_columns,
+)
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Nullable
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["Avro"]
 
 _FULL_NAME = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
 _Names: TypeAlias = Callable[[str], str]
 """Names of fields -> names of columns."""
-_ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
-_ENCODERS_MAX = 1_000
 _PRIMITIVES = {
     "boolean": BOOLEAN,
     "int": INTEGER,
@@ -38,7 +46,6 @@ _LOGICAL = {
     "time-millis": SqlType(Base.TIME),
     "timestamp-millis": SqlType(Base.TIMESTAMP),
 }
-_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
 
 
 class Avro:
@@ -47,32 +54,18 @@ class Avro:
     unwraps = True
     inherits_name = False
 
-    def __init__(self) -> None:
-        self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], AvroEncoder] = {}
-
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
-        root, name_of = parse_avro(schema), _as_written if exact else str.upper
+        root, name_of = parse_avro(schema), as_written if exact else str.upper
         if unwrapped:
-            found = _sql_type(root, (), name_of)
-            columns: tuple[Column, ...] = ()
-            if found is not None:
-                columns = (Column(_ROWKEY if key else _ROWVAL, found),)
+            columns = alone(_sql_type(root, (), name_of), key=key)
         elif root.kind != "record":
-            raise SchemaRefused(
-                "Schema returned from schema registry is anonymous type.",
-                cause=f"it is of type {root.label}, not a record with a field for each column",
-                action="To use this schema with ksqlDB, set 'WRAP_SINGLE_VALUE=false' in the WITH "
-                "clause properties.",
-            )
+            raise anonymous(f"of type {root.label}", "a record with a field")
         else:
             columns = _columns(root, (), name_of)
         if not columns:
-            raise SchemaRefused(
-                "Schema does not include any columns with types that ksqlDB supports.",
-                cause=f"it is {root.label}",
-            )
+            raise without_columns(root.label)
         return columns
 
     def full_names(self, schema: Schema) -> Sequence[str]:
@@ -94,22 +87,13 @@ class Avro:
         self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
         *, unwrapped: bool,
     ) -> Sequence[bytes | None]:  # fmt: skip
-        if data is None or data.id is None:
-            raise SchemaRefused(
-                "A record cannot be written in AVRO: its schema has no id.",
-                cause="it was not registered at the start",
-            )
-        made = (data, tuple(columns), unwrapped)
-        encoder = self._encoders.get(made)
-        if encoder is None:
-            if len(self._encoders) >= _ENCODERS_MAX:
-                self._encoders.clear()
-            encoder = self._encoders[made] = AvroEncoder(data, columns, unwrapped=unwrapped)
-        return encoder.encode(arrays)
+        written = id_of(data, Format.AVRO)
+        return _encoder(written, tuple(columns), unwrapped=unwrapped).encode(arrays)
 
 
-def _as_written(name: str) -> str:
-    return name
+@lru_cache(ENCODERS_MAX)
+def _encoder(data: DataSchema, columns: tuple[Column, ...], *, unwrapped: bool) -> AvroEncoder:
+    return AvroEncoder(data, columns, unwrapped=unwrapped)
 
 
 def _columns(record: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> tuple[Column, ...]:
@@ -142,7 +126,7 @@ def _nested(node: AvroNode, within: tuple[AvroNode, ...], name_of: _Names) -> Sq
     parts = map_parts(node)
     if parts is not None:
         key, value = _sql_type(parts[0], within, name_of), _sql_type(parts[1], within, name_of)
-        if key is None or value is None or key.base not in _MAP_KEYS:
+        if key is None or value is None or key.base not in MAP_KEYS:
             return None
         # As in ksqlDB, which reads keys of all types as text.
         return SqlType(Base.MAP, element=value)

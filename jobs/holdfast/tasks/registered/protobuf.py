@@ -13,13 +13,12 @@ from holdfast.tasks.registered.proto.files import ProtoError, ProtoFile, ProtoMe
 from holdfast.tasks.registered.proto.framing import header, indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.write import MessageWriter
+from holdfast.tasks.registered.shared import ENCODERS_MAX, id_of, without_columns
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Nullable
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["Protobuf"]
-
-_KEPT = 1_000  # writers
 
 
 class Protobuf:
@@ -37,9 +36,7 @@ class Protobuf:
         except ProtoError as error:
             raise _unreadable(error, schema) from None
         if not found:
-            raise _refused(
-                "Schema does not include any columns with types that ksqlDB supports.", schema
-            )
+            raise without_columns(schema.text[:300])
         return found
 
     def full_names(self, schema: Schema) -> Sequence[str]:
@@ -71,21 +68,17 @@ class Protobuf:
         self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
         *, unwrapped: bool,
     ) -> Sequence[bytes | None]:  # fmt: skip
-        if data is None or data.id is None:
-            raise SchemaRefused(
-                "A record cannot be written in PROTOBUF: its schema has no id.",
-                cause="it was not registered at the start",
-            )
+        written = id_of(data, Format.PROTOBUF)
         try:
-            head, writer = _writer(data, tuple(columns))
+            head, writer = _writer(written, tuple(columns))
             messages = writer.write(arrays)
         except ProtoError as error:
-            fact = f"The columns do not fit schema {data.id}: {error}."
-            raise _refused(fact, data.schema) from None
+            fact = f"The columns do not fit schema {written.id}: {error}."
+            raise _refused(fact, written.schema) from None
         return [head + message for message in messages.to_pylist()]
 
 
-@lru_cache(_KEPT)
+@lru_cache(ENCODERS_MAX)
 def _writer(data: DataSchema, columns: tuple[Column, ...]) -> tuple[bytes, MessageWriter]:
     """The bytes before every message, and the writer of messages."""
     schema = data.schema

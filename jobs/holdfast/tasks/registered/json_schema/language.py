@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,15 @@ from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.json_schema.encode import JsonEncoder
 from holdfast.tasks.registered.json_schema.nodes import JsonField, JsonNode, bare
 from holdfast.tasks.registered.json_schema.parse import parse_json_schema
+from holdfast.tasks.registered.shared import (
+    ENCODERS_MAX,
+    MAP_KEYS,
+    alone,
+    anonymous,
+    as_written,
+    id_of,
+    without_columns,
+)
 from holdfast.types.schema import (
     BIGINT,
     BOOLEAN,
@@ -24,12 +34,10 @@ from holdfast.types.schema import (
     SqlType,
 )
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Nullable
+from holdfast.types.sources import Format, Nullable
 
 __all__ = ["JsonSchema"]
 
-_ROWKEY, _ROWVAL = "ROWKEY", "ROWVAL"
-_ENCODERS_MAX = 1_000
 _DIGITS_MAX = 38
 _TYPES_MAX = 10_000
 _SQL = {
@@ -43,7 +51,6 @@ _SQL = {
     "time": SqlType(Base.TIME),
     "timestamp": SqlType(Base.TIMESTAMP),
 }
-_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
 
 
 class JsonSchema:
@@ -52,32 +59,19 @@ class JsonSchema:
     unwraps = True
     inherits_name = False
 
-    def __init__(self) -> None:
-        self._encoders: dict[tuple[DataSchema, tuple[Column, ...], bool], JsonEncoder] = {}
-
     def columns_of(
         self, schema: Schema, full_name: str, *, unwrapped: bool, key: bool, exact: bool = False
     ) -> tuple[Column, ...]:
         root = bare(parse_json_schema(schema))
-        translator = _Translator(_as_written if exact else str.upper)
+        translator = _Translator(as_written if exact else str.upper)
         if unwrapped:
-            found = translator.sql_type(root, (), "its root")
-            only = Column(_ROWKEY if key else _ROWVAL, found) if found is not None else None
-            columns: tuple[Column, ...] = (only,) if only is not None else ()
+            columns = alone(translator.sql_type(root, (), "its root"), key=key)
         elif root.kind in ("struct", "union"):
             columns = translator.columns(root.fields, (root,), "")
         else:
-            raise SchemaRefused(
-                "Schema returned from schema registry is anonymous type.",
-                cause=f"it is {root.label}, not an object with a property for each column",
-                action="To use this schema with ksqlDB, set 'WRAP_SINGLE_VALUE=false' in the WITH "
-                "clause properties.",
-            )
+            raise anonymous(root.label, "an object with a property")
         if not columns:
-            raise SchemaRefused(
-                "Schema does not include any columns with types that ksqlDB supports.",
-                cause=f"it is {root.label}",
-            )
+            raise without_columns(root.label)
         return columns
 
     def full_names(self, schema: Schema) -> Sequence[str]:
@@ -97,22 +91,13 @@ class JsonSchema:
         self, columns: Sequence[Column], arrays: Sequence[pa.Array], data: DataSchema | None,
         *, unwrapped: bool,
     ) -> Sequence[bytes | None]:  # fmt: skip
-        if data is None or data.id is None:
-            raise SchemaRefused(
-                "A record cannot be written in JSON_SR: its schema has no id.",
-                cause="it was not registered at the start",
-            )
-        made = (data, tuple(columns), unwrapped)
-        encoder = self._encoders.get(made)
-        if encoder is None:
-            if len(self._encoders) >= _ENCODERS_MAX:
-                self._encoders.clear()
-            encoder = self._encoders[made] = JsonEncoder(data, columns, unwrapped=unwrapped)
-        return encoder.encode(arrays)
+        written = id_of(data, Format.JSON_SR)
+        return _encoder(written, tuple(columns), unwrapped=unwrapped).encode(arrays)
 
 
-def _as_written(name: str) -> str:
-    return name
+@lru_cache(ENCODERS_MAX)
+def _encoder(data: DataSchema, columns: tuple[Column, ...], *, unwrapped: bool) -> JsonEncoder:
+    return JsonEncoder(data, columns, unwrapped=unwrapped)
 
 
 class _Translator:
@@ -164,7 +149,7 @@ class _Translator:
         assert node.items is not None
         key = STRING if node.key is None else self.sql_type(node.key, within, f"{path}.key")
         value = self.sql_type(node.items, within, f"{path}.value")
-        if key is None or value is None or key.base not in _MAP_KEYS:
+        if key is None or value is None or key.base not in MAP_KEYS:
             return None
         # As in ksqlDB, which reads keys of all types as text.
         return SqlType(Base.MAP, element=value)

@@ -20,6 +20,7 @@ from holdfast.tasks.registered.proto.files import (
     ProtoMessage,
 )
 from holdfast.tasks.registered.proto.parse import known_files
+from holdfast.tasks.registered.shared import MAP_KEYS
 from holdfast.types.schema import (
     BIGINT,
     BOOLEAN,
@@ -49,7 +50,6 @@ _TYPES = {
 _TYPES |= {name: _TYPES[scalar] for name, scalar in WRAPPERS.items()}
 _PRECISION = 38  # the most; of a decimal without Confluent's annotation
 _FIELDS_MAX = 20_000  # messages that contain each other twice a level double at each
-_MAP_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN)
 _SCALARS = {
     Base.BOOLEAN: "bool", Base.INTEGER: "int32", Base.BIGINT: "int64", Base.DOUBLE: "double",
     Base.STRING: "string", Base.BYTES: "bytes",
@@ -124,7 +124,7 @@ class _Inference:
     def _map(self, key: ProtoField, value: ProtoField, outer: tuple[str, ...]) -> SqlType | None:
         """ksqlDB reads keys of all types as text."""
         keys, items = self._single(key, outer), self._single(value, outer)
-        if keys is None or keys.base not in _MAP_KEYS or items is None:
+        if keys is None or keys.base not in MAP_KEYS or items is None:
             return None
         return SqlType(Base.MAP, element=items)
 
