@@ -20,6 +20,7 @@ from holdfast.transport.registry.memory import MemoryRegistry
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.sources import Format
+from tests.support.away_registry import AwayRegistry
 
 _AVRO = LANGUAGES[Format.AVRO]
 _DECIMAL = SqlType(Base.DECIMAL, 12, 3)
@@ -154,15 +155,8 @@ def test_each_record_is_read_by_its_own_schema() -> None:
     assert found.bad[3] == "The schema registry has no schema with id 9."
 
 
-class _Away(MemoryRegistry):
-    def by_id(self, schema_id: int) -> Schema:
-        if schema_id == 1:
-            return super().by_id(1)
-        raise RegistryUnavailable("away")
-
-
 def test_a_registry_that_is_away_stops_only_what_needs_it() -> None:
-    schemas = _Away()
+    schemas = AwayRegistry()
     written = _record(("id", "long"))
     schemas.put("t", _schema(written), 1)
     columns = (Column("ID", BIGINT),)

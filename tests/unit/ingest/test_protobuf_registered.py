@@ -21,6 +21,7 @@ from holdfast.transport.registry.memory import MemoryRegistry
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.sources import Format, Nullable
+from tests.support.away_registry import AwayRegistry
 
 _LANGUAGE = LANGUAGES[Format.PROTOBUF]
 _HEAD = b"\0\0\0\0\1"
@@ -349,15 +350,8 @@ message A {
 """
 
 
-class _Away(MemoryRegistry):
-    def by_id(self, schema_id: int) -> Schema:
-        if schema_id == 1:
-            return super().by_id(1)
-        raise RegistryUnavailable("away")
-
-
 def test_a_registry_that_is_away_stops_only_what_needs_it() -> None:
-    schemas = _Away()
+    schemas = AwayRegistry()
     schemas.put("t", Schema(SchemaKind.PROTOBUF, _TREE), 1)
     decoder = value_decoder(Format.PROTOBUF, _ID, _ID, schemas=schemas)
     assert decoder.decode([_HEAD + b"\0\x08\5"]).columns[0].to_pylist() == [5]

@@ -1,4 +1,4 @@
-"""What all schema languages say and do alike, by ksqlDB's words."""
+"""The rules and refusals that all schema languages share, by ksqlDB's words."""
 
 from __future__ import annotations
 
