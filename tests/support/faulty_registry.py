@@ -15,7 +15,7 @@ _HANG_S = 30.0  # longer than any client of the tests waits
 
 
 class Fault(StrEnum):
-    """What the proxy does instead of asking the registry."""
+    """Answers of the proxy instead of the registry's."""
 
     HTML = "answers 200 with a page"
     NOT_FOUND = "answers 404 with a page, as a web server that is no registry"

@@ -1,4 +1,4 @@
-"""What one worker found, the next one knows, also while the registry is away."""
+"""Schemas that one worker found, and the next one knows while the registry is away."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def needed_schemas(
     *,
     every: bool,
 ) -> tuple[Registered, ...]:
-    """What the planner would ask the registry; a worker gets it, which has no way to a registry.
+    """The schemas that the planner would ask for; a worker has no way to a registry.
 
     A schema is as good as a DESCRIBE, so it is given only where that would be.
 
