@@ -41,7 +41,8 @@ KAFKA_RESERVED = {
 
 _DAY_MS = 86_400_000
 _GIB = 1 << 30
-_SPARK_HEAP_MIN_MB = 450  # Spark refuses to start with less (UnifiedMemoryManager)
+# Spark refuses less than 450 MiB without one survivor space (UnifiedMemoryManager, SPARK-12081).
+_SPARK_HEAP_MIN_MB = 460
 
 
 def _job() -> tuple[Property, ...]:
