@@ -29,7 +29,7 @@ from holdfast.runtime.queries.services import Services
 from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
-from holdfast.runtime.schemas import needs_registry, with_registered
+from holdfast.runtime.schemas import to_register, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -118,7 +118,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
 
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
-    if not needs_registry(topology):
+    if not any(to_register(topology)):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))
 

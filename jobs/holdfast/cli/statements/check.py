@@ -33,9 +33,9 @@ def command(
 ) -> None:
     """Check SQL_FILE (or --sql) against Kafka before deploying it.
 
-    Reads statements, properties, existing topics, and commit markers of a present or past
-        deployment with the same application.id; changes nothing. Exits with 2 and the reason if the
-        job would be refused.
+    Reads statements, properties, existing topics, the schemas of a registry, and commit markers of
+        a present or past deployment with the same application.id; changes nothing. Exits with 2 and
+        the reason if the job would be refused.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
@@ -47,7 +47,7 @@ def command(
 
 
 def as_text(found: Preflight) -> str:
-    """A line per query and per topic."""
+    """A line per query, topic and schema."""
     lines = [f"The job {found.application_id} can be deployed."]
     for query in found.queries:
         what = "stateless"
@@ -60,4 +60,7 @@ def as_text(found: Preflight) -> str:
         state = "exists" if topic.exists else "to be created"
         partitions = counted(topic.partitions, "partition")
         lines.append(f"  {topic.role} topic {topic.name}: {partitions}, {state}")
+    for schema in found.schemas:
+        state = "to be registered" if schema.id is None else f"exists as {schema.id}"
+        lines.append(f"  schema of {schema.subject}: {state}")
     return "\n".join(lines)

@@ -1,7 +1,8 @@
 """Reports what a deployment of a job would find and create; it reads, and never writes.
 
 Conditions that would stop a job after its start are found here before anything is touched: topics
-that are missing, state written by another statement, a changelog or source records that are gone.
+that are missing, state written by another statement, a changelog or source records that are gone,
+schemas that a registry would refuse.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.config.settings import Settings
+from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
@@ -77,6 +79,7 @@ class Preflight:
     application_id: str
     queries: tuple[QueryFound, ...]
     topics: tuple[TopicFound, ...]
+    schemas: tuple[SchemaFound, ...]
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -89,8 +92,10 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     Raises:
         Refused: the job would be refused, or would stop, after its start.
         KafkaUnavailable: no broker answered.
+        RegistryUnavailable: a schema is to be registered, and no registry answered.
     """
     _need_queries(topology)
+    schemas = find_schemas(topology, settings)
     admin = _admin(settings)
     orders = _orders(admin, settings)
     orders.refresh()
@@ -109,7 +114,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         for q in topology.queries
     )
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
-    return Preflight(settings.application_id, found, topics)
+    return Preflight(settings.application_id, found, topics, schemas)
 
 
 def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
