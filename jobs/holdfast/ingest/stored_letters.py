@@ -83,7 +83,7 @@ _COLUMNS = ", ".join(f'"{field.name}"' for field in fields(StoredLetter))
 _NOTE = f"INSERT OR IGNORE INTO letters VALUES (?, ?{', ?' * len(fields(StoredLetter))})"
 _WRITABLE = f"""
 SELECT {_COLUMNS} FROM letters WHERE fate IN (?, ?) ORDER BY topic, partition, "offset"
-"""  # noqa: S608 - names of a dataclass
+"""
 
 
 class Ledger(AbstractContextManager["Ledger"]):
@@ -123,7 +123,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         return Fate.FAILED_AGAIN if self._is("digest = ?", digest) else Fate.DUE
 
     def _is(self, where: str, *values: str) -> bool:
-        asked = f"SELECT 1 FROM done WHERE {where} LIMIT 1"  # noqa: S608 - a constant of this file
+        asked = f"SELECT 1 FROM done WHERE {where} LIMIT 1"
         return self._file.execute(asked, values).fetchone() is not None
 
     def counts(self) -> Counts:
