@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 __all__ = ["Counts", "Fate", "Ledger", "StoredLetter"]
@@ -138,5 +138,6 @@ class Ledger(AbstractContextManager["Ledger"]):
             again: also those that failed again.
         """
         fates = (Fate.DUE, Fate.FAILED_AGAIN if again else Fate.DUE)
-        for *row, cut in self._file.execute(_WRITABLE, fates):
-            yield StoredLetter(*row, cut=bool(cut))
+        for row in self._file.execute(_WRITABLE, fates):
+            found = StoredLetter(*row)
+            yield replace(found, cut=bool(found.cut))  # SQLite has no booleans
