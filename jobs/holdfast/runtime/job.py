@@ -101,7 +101,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 layouts=layouts,
             )  # fmt: skip
             runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
-            health.phase("beginning")
+            health.phase("preparing the queries")
             beginning.bring_in(runs)
             write_insertions(admin, settings, topology.insertions)
             watch = Watch(admin, settings, metrics, health)
@@ -211,7 +211,8 @@ def _start(
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
-        health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
+        doing = "restoring" if run_.restores() else "starting"
+        health.phase(f"{doing} {run_.query.id}, query {number} of {len(starting)}")
         try:
             run_.prepare()
         except ResultRefused as error:

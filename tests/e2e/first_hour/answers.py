@@ -62,8 +62,9 @@ def by_console(transcript: Transcript, url: str, asked: Counted) -> Rows:
             return _parsed(answer.text)
 
         pages = _messages if asked.stream else _table_rows
-        transcript.note(f"GET {http.base_url}… for {asked.name}\n\n")
-        return _rows(asked, pages(get, asked.name))
+        found = _rows(asked, pages(get, asked.name))
+    transcript.note(f"the console at {url}/console/ shows {found.total():,} of {asked.name}\n\n")
+    return found
 
 
 def _table_rows(get: Callable[[str], Any], table: str) -> Iterator[dict[str, Any]]:
