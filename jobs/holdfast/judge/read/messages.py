@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,18 @@ class MessageReader:
         except DecodeError as error:
             raise ValueError(str(error)) from error
         return self._plain(message)
+
+    def named(self, full_name: str) -> tuple[bytes, type[Message]]:
+        """What stands before messages of a name, and their class; of the first where it is empty.
+
+        Raises:
+            Untranslatable: the schema has no such message.
+        """
+        for indexes, name in _places((), self._file.package, self._file.message_type):
+            if full_name in ("", name):
+                head = b"".join(_zigzagged(n) for n in (len(indexes), *indexes))
+                return b"\0" if indexes == (0,) else head, self._class(name)
+        raise Untranslatable(f"a Protobuf schema without a message {full_name}")
 
     def _class(self, name: str) -> type[Message]:
         from google.protobuf.message_factory import GetMessageClass
@@ -176,6 +188,24 @@ def _named(file: FileDescriptorProto, indexes: list[int]) -> str:
         names.append(message.name)
         messages = message.nested_type
     return ".".join(names)
+
+
+def _places(
+    outer: tuple[int, ...], scope: str, messages: Sequence[DescriptorProto]
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The indexes and the name of each message."""
+    for index, message in enumerate(messages):
+        name = f"{scope}.{message.name}" if scope else message.name
+        yield (*outer, index), name
+        yield from _places((*outer, index), name, message.nested_type)
+
+
+def _zigzagged(number: int) -> bytes:
+    rest, made = number << 1, bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
 
 
 def _within(number: int, least: int, most: int) -> int:
