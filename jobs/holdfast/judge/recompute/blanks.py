@@ -1,4 +1,4 @@
-"""What a sink's format cannot tell from NULL: in Protobuf, the default value of a plain field."""
+"""Values that a sink's format cannot tell from NULL: Protobuf's default values of plain fields."""
 
 from __future__ import annotations
 
