@@ -240,6 +240,21 @@ def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render)
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
 
 
+@pytest.mark.parametrize("prefix", ["", "ksql."])
+def test_every_pod_that_reads_a_format_with_a_registry_reaches_it(
+    render: Render, prefix: str
+) -> None:
+    given = {"properties": {f"{prefix}schema.registry.url": "http://registry:8085"}}
+    ports = {"networkPolicy": {"registryPorts": [8085]}}
+    serve = {"serve": {"enabled": True, "auth": {"insecure": True}}}
+    everything = named(render(CHART, MINIMAL | given | ports | serve))
+    for component in ("driver", "executor", "test", "serve"):
+        rules = everything[f"NetworkPolicy/tried-{component}"]["spec"]["egress"]
+        assert {"ports": [{"port": 8085}]} in rules
+    without = named(render(CHART, MINIMAL | ports))["NetworkPolicy/tried-driver"]["spec"]["egress"]
+    assert {"ports": [{"port": 8085}]} not in without
+
+
 def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:
     everything = named(render(CHART, SETS["remote"]))
     spec = everything[EXECUTOR]["spec"]

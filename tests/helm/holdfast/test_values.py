@@ -96,6 +96,7 @@ def test_a_typo_is_refused_on_every_level(refused: Refused, path: str) -> None:
         ("networkPolicy/kafkaPorts", []),
         ("networkPolicy/snapshotPorts", []),
         ("networkPolicy/remoteStatePorts", ["redis"]),
+        ("networkPolicy/registryPorts", [70_000]),
         ("remoteState/existingSecret", "No Name"),
         ("properties", {"state.partitions": [1]}),
         ("properties", {"state": {"partitions": 4}}),

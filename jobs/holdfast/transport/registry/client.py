@@ -12,7 +12,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
-from holdfast.types.schemas import START_REGISTRY, Registered, Schema, SchemaKind
+from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
+from holdfast.types.schemas import START_REGISTRY, Registered, Schema, SchemaKind, Schemas
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as _Found
@@ -28,7 +29,7 @@ _REFUSALS = (409, 422)
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
 
-def open_registry(properties: Mapping[str, str]) -> RegistryClient:
+def open_registry(properties: Mapping[str, str]) -> Schemas:
     """The client for these properties, one per process; `url` and what `Settings.registry` holds.
 
     Raises:
@@ -37,7 +38,7 @@ def open_registry(properties: Mapping[str, str]) -> RegistryClient:
     return _opened(tuple(sorted(properties.items())))
 
 
-def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
+def registry_of(properties: Mapping[str, str]) -> Schemas | None:
     """The client for these properties; None where they name no registry.
 
     Raises:
@@ -47,10 +48,12 @@ def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
 
 
 @cache
-def _opened(properties: tuple[tuple[str, str], ...]) -> RegistryClient:
-    made = RegistryClient(dict(properties))
+def _opened(properties: tuple[tuple[str, str], ...]) -> Schemas:
+    given = dict(properties)
+    made = RegistryClient(given)
     atexit.register(made.close)
-    return made
+    folder = folder_of_executor(given["url"])
+    return made if folder is None else KeptSchemas(made, folder)
 
 
 class RegistryClient:
