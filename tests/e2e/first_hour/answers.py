@@ -19,11 +19,11 @@ __all__ = ["by_client", "by_command", "by_console", "by_curl"]
 _PAGE = 100
 
 
-def by_command(transcript: Transcript, url: str, asked: Counted) -> Rows:
-    """`holdfast query`."""
+def by_command(transcript: Transcript, _: str, asked: Counted) -> Rows:
+    """`holdfast query`, which finds the deployment's server."""
     file = f"{asked.name.lower()}.json"
     sql = f"SELECT * FROM {asked.name.lower()};"
-    transcript.run(f'holdfast query "{sql}" --server {url} --json >{file}; head -3 {file}')
+    transcript.run(f'holdfast query "{sql}" --json >{file}; head -3 {file}')
     lines = transcript.read(file).splitlines()
     return _rows(asked, map(_parsed, lines))
 

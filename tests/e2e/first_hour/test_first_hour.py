@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.local.probe import free_port
 from tests.e2e.first_hour.answers import by_client, by_command, by_console, by_curl
 from tests.e2e.first_hour.counts import Counted, Rows, counted
 from tests.e2e.first_hour.shop import Shop, make_shop
@@ -53,7 +52,7 @@ def shop(seed: int, tmp_path: Path) -> Shop:
 
 @pytest.fixture
 def transcript(tmp_path: Path, seed: int) -> Iterator[Transcript]:
-    place = Place(tmp_path, free_port())
+    place = Place(tmp_path)
     place.make_tools()
     path = Path(os.environ.get("FIRST_HOUR_TRANSCRIPT") or tmp_path / "transcript.txt")
     path.write_text("", encoding="utf-8")

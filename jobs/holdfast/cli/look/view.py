@@ -144,7 +144,7 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
 
 def _details(view: TableView) -> Iterator[RenderableType]:
     if view.status.left_out.total:
-        yield Text(f"not in it: {view.status.left_out}")
+        yield Text(f"not in {view.name}: {view.status.left_out}")
     if view.rows is not None:
         yield rows_table(view.name, view.rows)
         left = view.rows.total - len(view.rows.rows)
