@@ -94,6 +94,7 @@ def test_a_typo_is_refused_on_every_level(refused: Refused, path: str) -> None:
         ("networkPolicy/kafkaPorts", [0]),
         ("networkPolicy/kafkaPorts", []),
         ("networkPolicy/snapshotPorts", []),
+        ("networkPolicy/tracingPorts", ["otlp"]),
         ("networkPolicy/remoteStatePorts", ["redis"]),
         ("remoteState/existingSecret", "No Name"),
         ("properties", {"state.partitions": [1]}),
