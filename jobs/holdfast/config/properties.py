@@ -349,6 +349,24 @@ def _rocksdb() -> tuple[Property, ...]:
     )
 
 
+def _tracing() -> tuple[Property, ...]:
+    return (
+        Property(
+            "tracing.endpoint",
+            ("tracing", "endpoint"),
+            values.collector(),
+            "the collector that gets a trace of each batch, by OTLP over HTTP (holdfast[otel])",
+            default="none",
+        ),
+        Property(
+            "tracing.sample.share",
+            ("tracing", "sample_share"),
+            values.number(0, 1),
+            "the share of batches that are traced",
+        ),
+    )
+
+
 def _spark() -> tuple[Property, ...]:
     return (
         Property(
@@ -423,6 +441,7 @@ _OF_SETTINGS = (
     *_job(),
     *_ingest(),
     *_warn(),
+    *_tracing(),
     *_state(),
     *_remote(),
     *_snapshots(),

@@ -25,7 +25,7 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.query_run import QueryRun
-from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.services import OnReports, Services
 from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
@@ -39,13 +39,15 @@ from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.left_out import LeftOutCounts
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.runtime.watching.tracing import Tracer, open_tracer
 from holdfast.runtime.watching.watch import Watch
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.registry import open_registry
 from holdfast.types.status import JobState
-from holdfast.types.topology import Topology
+from holdfast.types.topology import Query, Topology
 
 __all__ = ["run"]
 
@@ -65,6 +67,7 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
             action="add one; a job without a query has nothing to do",
         )
+    tracer = open_tracer(settings)
     topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
@@ -92,13 +95,13 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
             beginning = FirstStart(admin, settings, topology, book)
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
-                context, settings, admin, cluster, state_dir, board.observe, health,
+                context, settings, admin, cluster, state_dir, _told(board, tracer), health,
                 Cutting(admin, settings, topology.queries), internal_topics=internal,
                 not_whole=internal | beginning.not_whole,
                 owners=SinkOwners(
                     admin, settings.client(), replicas=settings.state.changelog_replicas
                 ),
-                layouts=layouts,
+                layouts=layouts, tracer=tracer,
             )  # fmt: skip
             runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
             health.phase("preparing the queries")
@@ -114,6 +117,20 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
                 _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
+        if tracer is not None:
+            tracer.close()
+
+
+def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
+    """What every batch's reports are given to."""
+    if tracer is None:
+        return board.observe
+
+    def both(query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
+        board.observe(query, batch, reports, seconds)
+        tracer.observe(query, batch, reports, seconds)
+
+    return both
 
 
 def _registered(topology: Topology, settings: Settings) -> Topology:

@@ -255,6 +255,18 @@ def test_every_pod_that_reads_a_format_with_a_registry_reaches_it(
     assert {"ports": [{"port": 8085}]} not in without
 
 
+def test_the_driver_alone_reaches_the_collector_of_traces(render: Render) -> None:
+    def ports(component: str, more: dict[str, Any]) -> set[int]:
+        spec = named(render(CHART, MINIMAL | more))[f"NetworkPolicy/tried-{component}"]["spec"]
+        return {p["port"] for rule in spec["egress"] for p in rule.get("ports", ())}
+
+    traced = {"properties": {"tracing.endpoint": "http://otel.example.com:4318"}}
+    assert ports("driver", traced) - ports("driver", {}) == {4318}
+    other = traced | {"networkPolicy": {"tracingPorts": [443, 4317]}}
+    assert 4317 in ports("driver", other)
+    assert ports("executor", traced) == ports("executor", {})
+
+
 def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:
     everything = named(render(CHART, SETS["remote"]))
     spec = everything[EXECUTOR]["spec"]

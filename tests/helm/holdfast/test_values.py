@@ -95,6 +95,7 @@ def test_a_typo_is_refused_on_every_level(refused: Refused, path: str) -> None:
         ("networkPolicy/kafkaPorts", [0]),
         ("networkPolicy/kafkaPorts", []),
         ("networkPolicy/snapshotPorts", []),
+        ("networkPolicy/tracingPorts", ["otlp"]),
         ("networkPolicy/remoteStatePorts", ["redis"]),
         ("networkPolicy/registryPorts", [70_000]),
         ("remoteState/existingSecret", "No Name"),
