@@ -71,7 +71,7 @@ class MessageReader:
         return self._plain(message)
 
     def named(self, full_name: str) -> tuple[bytes, type[Message]]:
-        """What stands before messages of a name, and their class; of the first where it is empty.
+        """The bytes before messages of a name, and their class; an empty one is the first one's.
 
         Raises:
             Untranslatable: the schema has no such message.

@@ -1,4 +1,4 @@
-"""What a sink's format cannot tell from NULL: in Protobuf, the default value of a plain field."""
+"""NULLs that a sink's format cannot tell from values: Protobuf's fields without presence."""
 
 from __future__ import annotations
 
