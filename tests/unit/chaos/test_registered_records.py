@@ -35,8 +35,8 @@ def _read_alike(source: Source, schemas: Schemas) -> None:
     records, plain = _made(source, schemas), Translation(source, schemas)
     keys = source.key_columns
     if keys:
-        of_keys = key_decoder(source.key_format, keys, keys, schemas=schemas)
-        assert not of_keys.decode([r.key for r in records]).bad
+        key = key_decoder(source.key_format, keys, keys, schemas=schemas)
+        assert not key.decode([r.key for r in records]).bad
         assert all(plain.key(r.key) != r.key for r in records)
     values = source.value_columns
     decoded = value_decoder(source.value_format, values, values, schemas=schemas).decode(

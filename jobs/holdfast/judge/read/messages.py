@@ -71,7 +71,7 @@ class MessageReader:
         return self._plain(message)
 
     def named(self, full_name: str) -> tuple[bytes, type[Message]]:
-        """The bytes before messages of a name, and their class; of the first where it is empty.
+        """The bytes before messages of a name, and their class; an empty one is the first one's.
 
         Raises:
             Untranslatable: the schema has no such message.
@@ -114,7 +114,7 @@ class MessageReader:
         return lambda m: single(getattr(m, name))
 
     def _entries(self, field: FieldDescriptor) -> _Get | None:
-        """Reads a map, whose keys are text in SQL; None: it is none."""
+        """Of a map, whose keys are text in SQL; None: it is none."""
         entry = field.message_type
         if entry is None or not entry.GetOptions().map_entry:
             return None

@@ -1,4 +1,4 @@
-"""Values that a sink's format cannot tell from NULL: Protobuf's default values of plain fields."""
+"""NULLs that a sink's format cannot tell from values: Protobuf's fields without presence."""
 
 from __future__ import annotations
 
