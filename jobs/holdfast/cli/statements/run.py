@@ -29,6 +29,11 @@ __all__ = ["command"]
     help="Stop after processing every record that exists now.",
 )
 @click.option(
+    "--take-over",
+    is_flag=True,
+    help="End another driver that runs this job, rather than be refused.",
+)
+@click.option(
     "--fill-secret",
     metavar="NAME",
     help="In a pod: the Secret in its namespace from which spark.secret.file is written; an empty "
@@ -46,6 +51,7 @@ def command(
     overrides: Sequence[str],
     home: str | None,
     until_caught_up: bool,
+    take_over: bool,
     fill_secret: str | None,
     fill_peer_token: str | None,
 ) -> None:
@@ -75,7 +81,7 @@ def command(
         find_java()  # before any topic is made
         start_making()
 
-    run(job.topology, job.settings, stop_when_caught_up=until_caught_up)
+    run(job.topology, job.settings, stop_when_caught_up=until_caught_up, take_over=take_over)
 
 
 def _refuse_second(settings: Settings) -> None:
