@@ -33,7 +33,7 @@ from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.runtime.schemas import needs_registry, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
-from holdfast.runtime.topics import ensure_topics
+from holdfast.runtime.topics import QueryTopics, ensure_topics
 from holdfast.runtime.watching.caught_up import CaughtUp
 from holdfast.runtime.watching.endpoint import health_pages, serve
 from holdfast.runtime.watching.health import Health
@@ -61,16 +61,17 @@ def run(
     *,
     stop_when_caught_up: bool = False,
     take_over: bool = False,
+    executors: Callable[[], int] | None = None,
 ) -> None:
     """Runs until a signal, a failed query, or (if asked) until it has caught up with its topics.
 
     Args:
         take_over: end another driver that runs this job, rather than be refused.
+        executors: tells how many there shall be by now; None: what the settings say.
 
     Raises:
         HoldfastError: a query could not start or continue.
     """
-    _need_queries(topology)
     topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
@@ -86,12 +87,10 @@ def run(
         layouts = Layouts(book)
         lease = Lease(settings, book, this_driver(settings), stop)
         with _leased(lease, take_over=take_over):
-            topics = {
-                q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in topology.queries
-            }
+            topics = _topics(admin, settings, topology, layouts)
             with _spark(settings, stop) as context:
                 state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
-                cluster = Cluster(context, settings, state_dir)
+                cluster = Cluster(context, settings, state_dir, executors)
                 board.attach(cluster)
                 beginning = FirstStart(admin, settings, topology, book)
                 internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
@@ -126,6 +125,7 @@ def _need_queries(topology: Topology) -> None:
 
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
+    _need_queries(topology)
     if not needs_registry(topology):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))
@@ -137,6 +137,13 @@ def _book(admin: Admin, settings: Settings) -> OrderBook:
     book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
     book.refresh()
     return book
+
+
+def _topics(
+    admin: Admin, settings: Settings, topology: Topology, layouts: Layouts
+) -> dict[str, QueryTopics]:
+    queries = topology.queries
+    return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in queries}
 
 
 @contextmanager
