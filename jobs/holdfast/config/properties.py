@@ -81,6 +81,13 @@ def _job() -> tuple[Property, ...]:
             "port of the driver's Prometheus endpoint; 0 takes a free one",
         ),
         Property(
+            "driver.lease",
+            ("lease",),
+            values.flag(),
+            "refuse to start while another driver runs the job; false, if the brokers take no "
+            "session.timeout.ms of 6 s: two drivers then fence each other",
+        ),
+        Property(
             "transaction.timeout.ms",
             ("transaction_timeout_ms",),
             values.whole(1_000, 900_000),

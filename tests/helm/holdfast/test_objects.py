@@ -55,7 +55,7 @@ def test_helm_finds_nothing_to_complain_about(values: dict[str, Any], tmp_path: 
 def test_every_object_is_what_kubernetes_takes(values: dict[str, Any], render: Render) -> None:
     checked = set()
     for manifest in render(CHART, values):
-        if manifest["kind"] != "PodMonitor":  # the Prometheus operator's
+        if manifest["kind"] not in ("PodMonitor", "ScaledObject"):  # not Kubernetes' own
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
             checked.add(manifest["kind"])
     assert checked >= {"StatefulSet", "Service", "ConfigMap"}
@@ -96,7 +96,9 @@ def test_the_driver_sees_and_labels_pods_and_nobody_else_has_a_token(render: Ren
                  "verbs": ["get", "list", "watch", "patch"]}  # fmt: skip
     secret_rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tried-spark"],
                    "verbs": ["get", "patch"]}  # fmt: skip
-    assert [r["rules"] for r in roles] == [[pods_rule, secret_rule]]
+    set_rule = {"apiGroups": ["apps"], "resources": ["statefulsets"],
+                "resourceNames": ["tried-executor"], "verbs": ["get"]}  # fmt: skip
+    assert [r["rules"] for r in roles] == [[pods_rule, set_rule, secret_rule]]
     assert "ClusterRole" not in {m["kind"] for m in manifests}
     bindings = {n: m for n, m in named(manifests).items() if n.startswith("RoleBinding/")}
     assert {n: m["subjects"][0]["name"] for n, m in bindings.items()} == {
@@ -165,8 +167,8 @@ def test_changed_statements_and_properties_start_the_driver_only(render: Render)
     assert _changed(before, render(CHART, sql)) == {DRIVER}
     properties = MINIMAL | {"properties": {"trigger.interval.ms": 100}}
     assert _changed(before, render(CHART, properties)) == {DRIVER}
-    # The driver has to know how many executors to expect; those that are there stay.
-    assert _changed(before, render(CHART, MINIMAL | {"executor": {"replicas": 3}})) == {DRIVER}
+    # The driver asks the StatefulSet how many executors to expect.
+    assert _changed(before, render(CHART, MINIMAL | {"executor": {"replicas": 3}})) == set()
 
 
 def test_changed_functions_and_images_start_both(render: Render) -> None:

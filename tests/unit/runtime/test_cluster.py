@@ -219,3 +219,29 @@ def test_no_survey_while_executors_are_missing(cluster: Cluster, machine: Machin
     machine.alive, before = [1], machine.surveys
     cluster.look_again()
     assert machine.surveys == before, "the next batch decides how long to wait for it"
+
+
+def test_fewer_executors_than_before_are_enough_once_fewer_are_wanted(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    """`kubectl scale` while the job runs; the setting still says two."""
+    wanted = [2]
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir, lambda: wanted[0])
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    machine.alive = [0]
+    cluster.look_again()
+    assert machine.surveys == 1, "the other one may come back"
+    wanted[0] = 1
+    cluster.look_again()
+    assert machine.surveys == 2
+    volumes, waited_ms = _timed(cluster, plan)
+    assert volumes == {0: 0, 1: 0}
+    assert waited_ms < WAIT_MS
+
+
+def test_an_executor_that_is_wanted_now_is_waited_for_at_the_start(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir, lambda: 3)
+    _, waited_ms = _timed(cluster, plan)
+    assert waited_ms >= WAIT_MS

@@ -16,6 +16,7 @@ from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
+from holdfast.runtime.lease import look_before
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.savepoints.first_start import FirstStart
@@ -102,6 +103,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     admin = _admin(settings)
     orders = _orders(admin, settings)
     orders.refresh()
+    look_before(settings, orders)
     layouts = orders.layouts
     plans: dict[str, list[TopicPlan]] = {}
     made: dict[str, int] = {}
