@@ -26,9 +26,9 @@ from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.transport.registry import RegistryClient, open_registry
+from holdfast.transport.registry import open_registry
 from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Registered
+from holdfast.types.schemas import DataSchema, Registered, Schemas
 from holdfast.types.sources import Format
 from tests.bench.systems.jars import REGISTRY_SOURCES, build, registry_jars
 
@@ -58,7 +58,7 @@ class Java:
         return {"bootstrap.servers": self.brokers}
 
     @property
-    def registry(self) -> RegistryClient:
+    def registry(self) -> Schemas:
         return open_registry({"url": self.url})
 
     def register(self, topic: str, form: Format, text: str) -> Registered:

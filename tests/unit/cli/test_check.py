@@ -27,7 +27,7 @@ def test_topics_are_grouped() -> None:
         TopicFound("shop-b-progress", "progress", 3, True),
     )
     schemas = (SchemaFound("A-value", None), SchemaFound("B-value", 7))
-    assert as_text(Preflight("shop", queries, topics, schemas)).splitlines() == [
+    assert as_text(Preflight("shop", "k:9092", queries, topics, schemas, ())).splitlines() == [
         "The job shop can be deployed.",
         "  query csas_a: in → A; 2 state partitions, new",
         "  query ctas_b: A → B; 4 state partitions, goes on from 1,200 records",
