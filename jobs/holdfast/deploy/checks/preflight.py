@@ -16,10 +16,12 @@ from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
+from holdfast.runtime.lease import look_before
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
+from holdfast.sql import Lineage, lineage
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.markers import last_markers
@@ -77,9 +79,11 @@ class Preflight:
     """The outcome of a check that passed."""
 
     application_id: str
+    bootstrap_servers: str
     queries: tuple[QueryFound, ...]
     topics: tuple[TopicFound, ...]
     schemas: tuple[SchemaFound, ...]
+    lineage: tuple[Lineage, ...]
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -99,6 +103,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     admin = _admin(settings)
     orders = _orders(admin, settings)
     orders.refresh()
+    look_before(settings, orders)
     layouts = orders.layouts
     plans: dict[str, list[TopicPlan]] = {}
     made: dict[str, int] = {}
@@ -114,7 +119,8 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         for q in topology.queries
     )
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
-    return Preflight(settings.application_id, found, topics, schemas)
+    servers, facts = settings.bootstrap_servers, lineage(topology)
+    return Preflight(settings.application_id, servers, found, topics, schemas, facts)
 
 
 def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
