@@ -157,7 +157,8 @@ def _refusing(root: Path) -> Iterator[None]:
     except OSError as error:
         raise error_kind(error)(
             f"No volume could be claimed in {root}: {error}.",
-            action="give state.dir a folder with space that this user may write.",
+            action="give a folder with space that this user may write: --home, or state.dir (of a "
+            "query server: serve.dir).",
         ) from error
 
 

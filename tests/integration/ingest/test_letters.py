@@ -139,19 +139,21 @@ def test_the_command_shows_and_replays(job: _Job, capsys: pytest.CaptureFixture[
     where = [job.id, "--set", f"bootstrap.servers={job.client[_SERVERS]}"]
     assert main(["dead-letters", *where]) == 0
     assert capsys.readouterr().out == "There are no dead letters.\n"
-    job.set_aside(b"{a", b"\xff")
+    job.set_aside(b"{a", b"\xff", b"\x1b[2Jgone")
     assert main(["dead-letters", *where]) == 0
     shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "\\x1b[2Jgone" in shown
     assert "not JSON" in shown
     assert "{a" in shown
     assert "0xff" in shown
-    assert "2 dead letters; to be replayed: 2" in shown
+    assert "3 dead letters; to be replayed: 3" in shown
     assert main(["dead-letters", *where, "--replay"]) == 0
-    assert "Written to their source topics again: 2 records." in capsys.readouterr().out
+    assert "Written to their source topics again: 3 records." in capsys.readouterr().out
     assert main(["dead-letters", *where, "--replay", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["written"], told["due"], told["replayed_before"]) == (0, 0, 2)
-    assert [letter["replayed"] for letter in told["letters"]] == [True, True]
+    assert (told["written"], told["due"], told["replayed_before"]) == (0, 0, 3)
+    assert [letter["replayed"] for letter in told["letters"]] == [True] * 3
     assert main(["dead-letters", *where, "--again"]) == 2
     capsys.readouterr()
     assert main(["dead-letters", f"{job.id}s", *where[1:]]) == 2

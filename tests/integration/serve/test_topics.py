@@ -102,6 +102,19 @@ def test_a_topic_tells_its_settings_and_how_far_its_readers_are(
     asyncio.run(told(2))
 
 
+def test_groups_of_other_applications_that_read_it_are_told(
+    client: dict[str, str], topic: JobTopic
+) -> None:
+    send(client, topic.name, 3)
+    admin, other = Admin(client), f"{topic.name}-of-another-team"
+    admin.commit_group(other, topic.name, {0: 5})
+    admin.commit_group(f"{topic.name}-reader", topic.name, {0: 6})
+    found = asyncio.run(Topics(client).told(topic))
+    (group,) = found["others"]
+    assert (group["group"], group["result"], group["committed"]) == (other, "", {"0": 5})
+    assert [group["group"] for group in found["groups"]] == [f"{topic.name}-reader"]
+
+
 def test_what_is_not_there_is_told(client: dict[str, str], topic: JobTopic) -> None:
     missing = JobTopic(f"{topic.name}-missing")
 

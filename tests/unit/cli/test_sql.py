@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli.main import main
+from holdfast.cli.shell.answers import Served
 from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.prompt import Completion, typed
 from holdfast.cli.shell.session import Session
@@ -70,6 +71,15 @@ def test_a_wrong_statement_is_not_kept_and_points_at_its_own_place(shell: Shell)
     assert (caught.value.line, caught.value.column) == (3, 33)
     assert str(caught.value).startswith("line 3, column 33: ")
     assert shell.session.script == f"{SOURCE}\nSET 'emit' = 'batch';\n"
+
+
+def test_no_server_is_started_for_a_table_that_does_not_exist(tmp_path: Path) -> None:
+    session = Session(Console(file=io.StringIO()), Broker(dict), {}, {}, Served(tmp_path))
+    session.run(f"{SOURCE} {TABLE}")
+    with pytest.raises(InvalidStatement, match=r"PER_PGE does not exist\.") as refused:
+        session.run("SELECT * FROM per_pge;")
+    assert refused.value.action == "did you mean PER_PAGE?"
+    assert not (tmp_path / "sql").exists()
 
 
 def test_what_there_is(shell: Shell) -> None:

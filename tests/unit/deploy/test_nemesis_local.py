@@ -251,7 +251,7 @@ def test_a_killed_server_is_started_again_where_it_listened(
         (True, 0),
         (True, 1),
     ]
-    assert servers.told()[1]["reason"] == "the server-1 ended with status -9: "
+    assert servers.told()[1]["reason"] == "the server-1 was killed by signal 9: "
     assert not lasting.recovered([second]), "nobody answers there"
     assert lasting.recovered(lasting.victims(DRIVER)), "servers say nothing about the driver"
 

@@ -90,7 +90,7 @@ def test_a_killed_driver_is_started_again_and_leaves_nobody(supervised: Supervis
     second = supervised.running(starts=2)
     assert second.driver_pid != first.driver_pid
     assert session_members(first.driver_pid) == []
-    assert second.reason == "the driver ended with status -9: up"
+    assert second.reason == "the driver was killed by signal 9: up"
 
 
 def test_sigterm_ends_the_driver_and_all_it_started(supervised: Supervised) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,10 @@ import click
 
 from holdfast.cli.servers.near import near, tables_of
 from holdfast.cli.shell.results import show_lines, show_table, told_waiting
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, InvalidStatement, Refused
 from holdfast.local.probe import HOST, free_port
 from holdfast.sql.parse.statements import SelectQuery
+from holdfast.types.words import nearest
 
 __all__ = ["Answers", "Served"]
 
@@ -48,12 +49,20 @@ class Answers:
 
     Args:
         script: the session's statements, as a file of them.
+        names: the script's streams and tables.
         job: the application id of the job that runs a query of the script.
     """
 
-    def __init__(self, served: Served, script: Callable[[], str], job: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        served: Served,
+        script: Callable[[], str],
+        names: Callable[[], Collection[str]],
+        job: Callable[[], str],
+    ) -> None:
         self._served = served
         self._script = script
+        self._names = names
         self._job = job
         self._folder = served.home / "sql"
         self._process: subprocess.Popen[bytes] | None = None
@@ -94,9 +103,22 @@ class Answers:
             for url in near(self._served.home):
                 if table in tables_of(url):
                     return url
+        self._check(table)
+        if self._process is None:
             self._start()
         self._await(table)
         return self._url
+
+    def _check(self, table: str) -> None:
+        """Refuse a table for which a server of the session's script would wait in vain."""
+        names = self._names()
+        if names and table not in names:
+            like = nearest(table, names)
+            raise InvalidStatement(
+                f"{table} does not exist.",
+                cause="neither the session's statements have it, nor a query server that answers",
+                action=f"did you mean {like}?" if like else "`SHOW TABLES;` lists what does",
+            )
 
     @property
     def _own_folder(self) -> Path:

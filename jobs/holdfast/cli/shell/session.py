@@ -83,7 +83,9 @@ class Session:
         self._job = None if job is None else str(job)
         self._state = _State()
         self._depth = 0
-        self._answers = None if served is None else Answers(served, lambda: self.script, self._of)
+        self._answers = (
+            None if served is None else Answers(served, lambda: self.script, self._names, self._of)
+        )
         self._handlers: dict[type, Callable[..., None]] = {
             Show: self._show,
             Describe: self._describe,
@@ -101,6 +103,11 @@ class Session:
     def script(self) -> str:
         """The statements kept so far, as a file of them."""
         return "".join(f"{text}\n" for text in self._state.kept)
+
+    def _names(self) -> set[str]:
+        """The names of the script's streams and tables."""
+        sources = {source.name for source in self.topology.sources}
+        return sources | {query.sink.name for query in self.topology.queries}
 
     @property
     def topology(self) -> Topology:

@@ -154,7 +154,8 @@ class _Supervisor:
             end_session(driver.pid, _STOP_S)
         end_session(driver.pid, 0.0)
         status = driver.wait()
-        why = f"the {self._log.stem} ended with status {status}: {last_error(self._log, log_from)}"
+        how = f"ended with status {status}" if status >= 0 else f"was killed by signal {-status}"
+        why = f"the {self._log.stem} {how}: {last_error(self._log, log_from)}"
         self._tell(state="waiting", reason=why if not self._stop.is_set() else "")
         return status
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from holdfast.errors import BadRequest, Overloaded, Refused
+from holdfast.errors import BadRequest, HoldfastError, Overloaded, Refused
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
 from holdfast.types.topology import Topology
@@ -39,6 +41,7 @@ _LOOKS_MAX = 2  # at a time, for all clients
 _WAIT_S = 5.0
 _KEPT_S = 3.0
 _TIMEOUT_S = 10.0
+_OTHERS_S = 3.0  # to ask groups of other applications, one by one
 _ROUNDS = 4  # each reads twice as far back: transaction markers and gaps take offsets as well
 
 
@@ -184,7 +187,30 @@ class Topics:
             ],
             "settings": dict(sorted(settings.items())),
             "groups": [self._group(topic.name, *reader, bounds) for reader in topic.readers],
+            **self._others(topic, bounds),
         }
+
+    def _others(self, topic: JobTopic, bounds: Mapping[int, tuple[int, int]]) -> dict[str, Any]:
+        """The groups of other applications that read the topic, as far as there is time to ask.
+
+        Returns:
+            `others`, and `unasked`: how many groups were left.
+        """
+        view, deadline = ClusterView(self._client, _TIMEOUT_S), time.monotonic() + _OTHERS_S
+        found: list[dict[str, Any]] = []
+        try:
+            names = [*set(view.groups()) - {group for group, _ in topic.readers}]
+        except HoldfastError:  # the other facts about the topic need no right on groups
+            names = []
+        names.sort(key=lambda name: topic.name not in name)  # a likely one is asked first
+        places = [(topic.name, partition) for partition in bounds]
+        for number, name in enumerate(names):
+            if time.monotonic() > deadline:
+                return {"others": found, "unasked": len(names) - number}
+            with suppress(HoldfastError):
+                at = {p: offset for (_, p), offset in view.committed_by(name, places).items()}
+                found += [_progress(name, "", at, bounds)] if at else []
+        return {"others": sorted(found, key=lambda group: str(group["group"])), "unasked": 0}
 
     def _group(
         self, topic: str, group: str, result: str, bounds: Mapping[int, tuple[int, int]]
@@ -195,13 +221,7 @@ class Topics:
             return {
                 "group": group, "result": result, "committed": {}, "lag": None, "error": error.fact,
             }  # fmt: skip
-        lags = {p: max(0, high - at.get(p, low)) for p, (low, high) in bounds.items()}
-        return {
-            "group": group,
-            "result": result,
-            "committed": {str(p): offset for p, offset in at.items()},
-            "lag": sum(lags.values()) if at else None,
-        }
+        return _progress(group, result, at, bounds)
 
     async def messages(self, topic: JobTopic, look: Look) -> list[dict[str, Any]]:
         """Committed messages, newest first.
@@ -260,6 +280,19 @@ class Topics:
         looking = asyncio.ensure_future(asyncio.to_thread(function))
         looking.add_done_callback(lambda _: self._free.release())
         return await asyncio.shield(looking)
+
+
+def _progress(
+    group: str, result: str, at: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]
+) -> dict[str, Any]:
+    """The offsets of a group, and how many it has before it."""
+    lags = {p: max(0, high - at.get(p, low)) for p, (low, high) in bounds.items()}
+    return {
+        "group": group,
+        "result": result,
+        "committed": {str(p): offset for p, offset in at.items()},
+        "lag": sum(lags.values()) if at else None,
+    }
 
 
 def _last(reader: PartitionReader, low: int, end: int, most: int) -> list[dict[str, Any]]:

@@ -180,6 +180,15 @@ class ClusterView:
             Refused: the principal lacks DESCRIBE on the group.
             KafkaUnavailable: no broker answered in time.
         """
+        return {topic for topic, _ in self.committed_by(group, places)}
+
+    def committed_by(self, group: str, places: Sequence[Place]) -> dict[Place, int]:
+        """The offsets of `places` that a consumer group has committed, without the others.
+
+        Raises:
+            Refused: the principal lacks DESCRIBE on the group.
+            KafkaUnavailable: no broker answered in time.
+        """
         fixed = {"group.id": group, "enable.auto.commit": False}
         consumer = Consumer(client_config(self._patient.properties, {}, fixed))
         asked = [TopicPartition(topic, partition) for topic, partition in places]
@@ -191,7 +200,7 @@ class ClusterView:
             )
         finally:
             consumer.close()
-        return {place.topic for place in found if place.offset >= 0}
+        return {(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def _offsets(
         self,

@@ -59,7 +59,7 @@ function summary({ jobs, kafka, members, relations, server }, series) {
       lag === 0 ? "caught up" : "records, over all queries"),
     tile("Processed now", series.at_ms.length && running.length ? `${brief(rate)}/s` : "–", "records, over all queries"),
     leftOutTile(relations),
-    tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
+    tile("Rows stored", brief(served.reduce((sum, r) => sum + r.rows, 0)),
       `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
     tile("Servers", `${ready.length} of ${members.length}`,
       !kafka.answers ? `no word from Kafka for ${seconds(Math.floor((server.now_ms - kafka.heard_ms) / 1000))}`
@@ -135,7 +135,7 @@ function leftOutTile(relations) {
 function relations({ relations: all }) {
   const shown = all.filter((r) => !r.internal);
   const columns = [
-    { name: "Name", head: true }, { name: "Kind" }, { name: "Key", wide: true }, { name: "Rows", n: true },
+    { name: "Name", head: true }, { name: "Kind" }, { name: "Key", wide: true }, { name: "Rows stored", n: true },
     { name: "Size", n: true }, { name: "Processed", n: true }, { name: "Left out", n: true }, { name: "Served" }, { name: "" },
   ];
   const rows = shown.map((r) => [

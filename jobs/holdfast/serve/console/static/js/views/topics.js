@@ -45,7 +45,8 @@ async function one(root, name, partition, signal) {
       el("h1", {}, name), el("span", { class: "soft" }, [told.kinds.join(", "), some(told.partitions.length, "partition"),
         `${count(held)} offsets`].filter(Boolean).join(" · "))),
     place,
-    told.groups.length ? el("section", { class: "panel" }, el("h2", {}, "Consumer groups"), groups(told)) : "",
+    told.groups.length || told.others.length ? el("section", { class: "panel" }, el("h2", {}, "Consumer groups"), groups(told),
+      told.unasked ? el("p", { class: "soft small body" }, `${some(told.unasked, "group")} of the cluster ${told.unasked === 1 ? "was" : "were"} not asked: that takes too long.`) : "") : "",
     el("details", { class: "panel" }, el("summary", {}, "Offsets of partitions"), offsets(told)),
     el("details", { class: "panel" }, el("summary", {}, "Settings"),
       el("dl", { class: "facts body" }, Object.entries(told.settings).map(([key, value]) =>
@@ -53,10 +54,11 @@ async function one(root, name, partition, signal) {
   messages(place, told, partition, signal);
 }
 
-function groups({ groups: all, partitions }) {
+function groups({ groups: own, others, partitions }) {
+  const all = [...own, ...others];
   const columns = [{ name: "Group", head: true }, { name: "Writes" }, { name: "Behind", n: true }, { name: "Of each partition", wide: true }];
   return table("Consumer groups", columns, all.map((g) => [
-    g.group, el("a", { href: `#/tables/${encodeURIComponent(g.result)}` }, g.result),
+    g.group, g.result ? el("a", { href: `#/tables/${encodeURIComponent(g.result)}` }, g.result) : el("span", { class: "soft" }, "another application"),
     g.error ? el("span", { class: "soft", title: g.error }, "may not be read")
       : g.lag === null ? el("span", { class: "soft" }, "nothing committed") : g.lag ? pill("unknown", brief(g.lag)) : pill("valid", "up to date"),
     partitions.map((p) => `${p.partition}: ${g.committed[p.partition] ?? "–"} of ${p.end}`).join(", "),
