@@ -83,6 +83,15 @@ chaos-kubernetes: platform
 	@$(MAKE) images IMAGES=holdfast-chaos
 	@ROUNDS='$(ROUNDS)' DURATION='$(DURATION)' SEED='$(SEED)' CHAOS_SERVERS='$(CHAOS_SERVERS)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
 
+FIRST_HOUR := build/first-hour
+
+.PHONY: first-hour
+first-hour: setup-dev ## a stranger's own data to six statements, from nothing; keeps a transcript
+	@mkdir -p '$(FIRST_HOUR)'
+	@status=0; FIRST_HOUR_TRANSCRIPT='$(CURDIR)/$(FIRST_HOUR)/transcript.txt' \
+	  $(BIN)/python -m pytest -q tests/e2e/first_hour $(PYTEST_ARGS) || status=$$?; \
+	  echo '$(FIRST_HOUR)/transcript.txt'; exit $$status
+
 BENCH_ARGS ?=
 PROFILE_ARGS ?=
 

@@ -23,6 +23,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidStatement",
     "InvalidTestCase",
+    "JobOwned",
     "KafkaUnavailable",
     "Moved",
     "NoHolder",
@@ -55,6 +56,7 @@ __all__ = [
     "UndecodableRecord",
     "Unsupported",
     "VolumeFull",
+    "VolumeHeld",
     "told_parts",
 ]
 
@@ -202,6 +204,14 @@ class Refused(HoldfastError):
     """Stop before anything is written; a person has to decide."""
 
 
+class VolumeHeld(Refused):
+    """Another process has the volume of this number; `pid`: which one, 0 if that is unknown."""
+
+    def __init__(self, fact: str, *, cause: str = "", action: str = "", pid: int = 0) -> None:
+        super().__init__(fact, cause=cause, action=action)
+        self.pid = pid
+
+
 class InvalidStatement(Refused):
     """The SQL is wrong; `line` and `column` (1-based) point at the place."""
 
@@ -236,6 +246,10 @@ class SchemaMissing(Refused):
 
 class SchemaRefused(ResultRefused):
     """A schema is malformed, or takes no such columns or values, or the registry refuses it."""
+
+
+class JobOwned(Refused):
+    """Another driver runs the job: end one of the two."""
 
 
 class SinkOwned(Refused):

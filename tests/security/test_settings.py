@@ -20,7 +20,8 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 """
 # What starts programs, opens files, names connections, or is for who runs processes.
 _NEVER = (
-    "application.id", "bootstrap.servers", "driver.memory.mb", "executor.memory.mb", "executors",
+    "application.id", "bootstrap.servers", "driver.lease", "driver.memory.mb",
+    "executor.memory.mb", "executors",
     "executors.keep", "functions", "home", "metrics.port", "spark.master", "spark.secret.file",
     "savepoint.from", "savepoint.topics", "snapshot.interval.ms", "snapshot.retained",
     "snapshot.uri", "standby.replicas",

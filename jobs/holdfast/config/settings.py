@@ -186,6 +186,7 @@ class Settings:
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
     retry_timeout_ms: int = 300_000  # how long a batch is retried before the job gives up
+    lease: bool = True  # refuse to start while another driver runs the job
     metrics_port: int = 0  # 0: any free port
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes
