@@ -10,7 +10,8 @@ import pyarrow as pa
 
 __all__ = ["TOGETHER_MAX", "Framed"]
 
-TOGETHER_MAX = 1 << 26  # bytes; Google's parser makes objects of several times that size
+TOGETHER_MAX = 1 << 28  # bytes; they are copied twice
+_PIECE = 1 << 22  # bytes parsed together: Google's objects take many times that
 _SIZE_BYTES = 5  # of a message's size
 _TAG_BYTES_MAX = 5
 _FIRST_FIELD = 0x0A  # field 1, of type message
@@ -46,19 +47,24 @@ class Framed:
         return between.take(pa.array(np.arange(0, 2 * rows, 2)))
 
     @property
-    def can_be_one(self) -> bool:
+    def can_be_listed(self) -> bool:
         """Whether a field's tag and size have room in the heads."""
         return 0 < self._head - _SIZE_BYTES <= _TAG_BYTES_MAX
 
-    def as_one(self) -> bytes:
-        """One message that has all of them in its first field, whose tags stand in their heads."""
+    def as_lists(self) -> Iterator[bytes]:
+        """Messages with all of them in their first fields, whose tags stand in the heads."""
         data, begins = self._data.copy(), self._ends - self._whole
         width = self._head - _SIZE_BYTES
         for byte, part in enumerate(_varint(np.array([_FIRST_FIELD]), width)):
             data[begins + byte] = part[0]
         for byte, part in enumerate(_varint(self._whole - self._head, _SIZE_BYTES)):
             data[begins + width + byte] = part
-        return data.tobytes()
+        first = 0
+        while first < len(begins):
+            end = begins[first] + _PIECE
+            last = max(first + 1, int(np.searchsorted(self._ends, end, "right")))
+            yield data[begins[first] : self._ends[last - 1]].tobytes()
+            first = last
 
 
 def _varint(numbers: npt.NDArray[np.int64], width: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -78,9 +78,9 @@ class MessageReader:
         layout = Layout(file)
         made = layout.message()
         self._columns = _columns(layout, made, message, wanted)
-        together = layout.list_of(made)
+        lists = layout.list_of(made)
         self._handler, self._class = layout.handler(made)
-        self._together = _class_beside(self._class, together)
+        self._list = _class_beside(self._class, lists)
 
     def read_all(self, framed: Framed) -> tuple[pa.Array, ...] | None:
         """The columns of all messages; see `read`.
@@ -89,10 +89,11 @@ class MessageReader:
         """
         from google.protobuf.message import DecodeError
 
-        if not framed.can_be_one:
+        if not framed.can_be_listed:
             return None
         try:
-            self._together.FromString(framed.as_one())
+            for each in framed.as_lists():
+                self._list.FromString(each)
             return self.read(framed.messages())
         except (DecodeError, ProtoError):
             return None
