@@ -74,7 +74,6 @@ def run(
     Raises:
         HoldfastError: a query could not start or continue.
     """
-    tracer = open_tracer(settings)
     topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
@@ -83,6 +82,7 @@ def run(
     )
     # Before anything else, so that probes get an answer while Spark starts and stores are restored.
     _listen(settings, metrics, health, board)
+    tracer = open_tracer(settings)
     try:
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
@@ -101,10 +101,7 @@ def run(
                     context, settings, admin, cluster, state_dir, _told(board, tracer), health,
                     Cutting(admin, settings, topology.queries), internal_topics=internal,
                     not_whole=internal | beginning.not_whole,
-                    owners=SinkOwners(
-                        admin, settings.client(), replicas=settings.state.changelog_replicas
-                    ),
-                    layouts=layouts, tracer=tracer,
+                    owners=_owners(admin, settings), layouts=layouts, tracer=tracer,
                 )  # fmt: skip
                 runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
                 health.phase("preparing the queries")
@@ -121,7 +118,7 @@ def run(
 
 
 def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
-    """What every batch's reports are given to."""
+    """The observer of every batch's reports."""
     if tracer is None:
         return board.observe
 
@@ -154,6 +151,11 @@ def _book(admin: Admin, settings: Settings) -> OrderBook:
     book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
     book.refresh()
     return book
+
+
+def _owners(admin: Admin, settings: Settings) -> SinkOwners:
+    """The record of which query owns which sink."""
+    return SinkOwners(admin, settings.client(), replicas=settings.state.changelog_replicas)
 
 
 def _topics(

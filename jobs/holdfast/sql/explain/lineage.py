@@ -75,7 +75,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What one statement reads, what it writes, and from which columns.
+    """The inputs and the output of one statement, and from which columns it is made.
 
     Attributes:
         rows: the columns that decide which rows there are, whatever column one looks at.
@@ -94,7 +94,7 @@ _Fields = Mapping[str, _Origins]
 
 @dataclass(frozen=True)
 class _Written:
-    """What a query has written: the origins of its columns and rows, and its declared sources."""
+    """The result of a query: the origins of its columns and rows, and its declared sources."""
 
     fields: _Fields
     rows: _Origins
