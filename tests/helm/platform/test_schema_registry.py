@@ -96,6 +96,9 @@ def test_with_tls_it_has_the_authority_and_no_key(render: Render) -> None:
     assert [item["key"] for item in volume["secret"]["items"]] == ["ca.crt"]
     found = _settings(render, values)
     assert found["apicurio.kafka.common.security.protocol"] == "SSL"
+    assert found["apicurio.kafka.common.ssl.endpoint.identification.algorithm"] == "https", (
+        "Apicurio asks for no name unless told to"
+    )
     location = found["apicurio.kafka.common.ssl.truststore.location"]
     (container,) = _pod(_named(render, values))["containers"]
     assert location.removesuffix("/ca.crt") in [m["mountPath"] for m in container["volumeMounts"]]
