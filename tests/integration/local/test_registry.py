@@ -28,6 +28,7 @@ from holdfast.local.probe import free_port, taken
 from holdfast.local.registry import LocalRegistry
 from holdfast.sql import compile_text
 from holdfast.tasks.registered.language import LANGUAGES
+from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.registry import open_registry
 from holdfast.types.schema import STRING, Column
@@ -48,6 +49,15 @@ def local(kafka: BrokerStatus, kafka_home: Path, tmp_path: Path) -> Iterator[Loc
     made = LocalRegistry(home)
     yield made
     made.wipe()
+
+
+def test_its_topics_never_expire_by_a_setting_of_their_own(local: LocalRegistry) -> None:
+    """A broker's default of seven days would take the schemas of older records."""
+    servers = local.start(port=0).bootstrap_servers
+    topics = ("_registry-journal", "_registry-snapshots", "_registry-events")
+    found = TopicSettings({"bootstrap.servers": servers}).of(topics)
+    kept = {settings["retention.ms"] for settings in found.values()}
+    assert kept == {SettingValue("-1", "topic")}
 
 
 def _register(url: str, subject: str, number: int) -> int:
