@@ -75,7 +75,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What one statement reads, what it writes, and from which columns.
+    """The lineage of one statement: what it reads and writes, and from which columns.
 
     Attributes:
         rows: the columns that decide which rows there are, whatever column one looks at.
@@ -94,7 +94,7 @@ _Fields = Mapping[str, _Origins]
 
 @dataclass(frozen=True)
 class _Written:
-    """What a query has written: the origins of its columns and rows, and its declared sources."""
+    """The origins of the columns and rows that a query has written, and its declared sources."""
 
     fields: _Fields
     rows: _Origins
