@@ -112,9 +112,13 @@ def run(
                 with StandbyKeeper(cluster, board.standbys_told):
                     _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
-        board.state(JobState.STOPPED)
-        if tracer is not None:
-            tracer.close()
+        _stopped(board, tracer)
+
+
+def _stopped(board: Scoreboard, tracer: Tracer | None) -> None:
+    board.state(JobState.STOPPED)
+    if tracer is not None:
+        tracer.close()
 
 
 def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
