@@ -56,6 +56,7 @@ __all__ = [
     "UndecodableRecord",
     "Unsupported",
     "VolumeFull",
+    "VolumeHeld",
     "told_parts",
 ]
 
@@ -201,6 +202,14 @@ class InvalidTestCase(HoldfastError):
 
 class Refused(HoldfastError):
     """Stop before anything is written; a person has to decide."""
+
+
+class VolumeHeld(Refused):
+    """Another process has the volume of this number; `pid`: which one, 0 if that is unknown."""
+
+    def __init__(self, fact: str, *, cause: str = "", action: str = "", pid: int = 0) -> None:
+        super().__init__(fact, cause=cause, action=action)
+        self.pid = pid
 
 
 class InvalidStatement(Refused):

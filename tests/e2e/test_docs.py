@@ -12,6 +12,7 @@ import pytest
 from holdfast.config.table import markdown
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import free_port
+from tests.e2e.first_hour.transcript import not_for_people
 from tests.support.doc_commands import SCENES, make_workspace
 from tests.support.place import COMMAND_S, PORT, Place
 
@@ -38,6 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         told = play(made, "quick start") | play(made, "deploy")
         assert "Aliens" in _one(told, "inspect")
         assert "valid" in _one(told, "verify")
+        assert [line for text in told.values() for line in not_for_people(text)] == []
         yield made
         play(made, "the end")
     finally:

@@ -28,10 +28,13 @@ class Place:
     """A reader's folder, and the port that the pages' 8088 stands for.
 
     A broker or a registry takes any port that is free; everything else is as typed.
+
+    Attributes:
+        port: None: nothing listens at the pages' 8088.
     """
 
     folder: Path
-    port: int
+    port: int | None = None
 
     def make_tools(self) -> None:
         """Put `holdfast` and `python` of this environment where `run` finds them."""
@@ -54,13 +57,12 @@ class Place:
     def start(self, command: str) -> subprocess.Popen[str]:
         """Starts it in bash, with nothing to type into it."""
         path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        given = {
-            "PATH": path,
-            "HOLDFAST_EXECUTORS": "1",
-            "HOLDFAST_CLI_SERVERS": f"http://127.0.0.1:{self.port}",
-        }
+        given = {"PATH": path, "HOLDFAST_EXECUTORS": "1"}
+        if self.port is not None:
+            given["HOLDFAST_CLI_SERVERS"] = f"http://127.0.0.1:{self.port}"
+            command = command.replace(PORT, f":{self.port}")
         return subprocess.Popen(
-            ["bash", "-ec", command.replace(PORT, f":{self.port}")],
+            ["bash", "-ec", command],
             cwd=self.folder,
             env=os.environ | given,
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from holdfast.types.words import nearest
+
 __all__ = ["LazyGroup"]
 
 
@@ -27,6 +29,22 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is asked for.
+
+        Raises:
+            click.UsageError: there is none; suggests the nearest name.
+        """
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as wrong:
+            near = None if args[0].startswith("-") else nearest(args[0], self._modules)
+            if near is None:
+                raise
+            raise click.UsageError(f"{wrong.message} Did you mean {near}?", ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:

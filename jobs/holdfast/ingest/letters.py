@@ -7,22 +7,24 @@ A replay is for after the fix.  One transaction writes, per record,
 2. its place, as a key of the compacted topic `<application.id>-dead-letter-replays`.
 
 So a record is replayed once, however often a replay is begun, dies or is repeated, and however many
-queries set it aside.  A replayed record that cannot be decoded either becomes a letter again;
-`Choice.failed_again` has these.
+queries set it aside.  A replayed record that cannot be decoded either becomes a letter again
+(`Fate.FAILED_AGAIN`).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
+from holdfast.ingest.stored_letters import Counts, Fate, Ledger, StoredLetter
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import dead_letter_replays_topic, dead_letter_transactional_id
 
-__all__ = ["Choice", "Letters", "StoredLetter"]
+__all__ = ["Letters", "Overview", "Replayed"]
 
 _COMPACTED = {"cleanup.policy": "compact"}
 _PER_TRANSACTION = 1_000
@@ -30,57 +32,26 @@ _ENDED_S = 70.0  # a killed replay's transaction may be open for a minute
 
 
 @dataclass(frozen=True)
-class StoredLetter:
-    """A record of the dead-letter topic, by what its headers say of the original.
+class Overview:
+    """The letters of a job.
 
     Attributes:
-        topic, partition, offset: where the original is.
-        timestamp_ms: the original's.
-        written_ms: when it was set aside.
-        query: `<application.id>-<query>`.
-        cut: key or value are only its first bytes.
+        counts: distinct records; several queries may have set one aside.
+        total: letters.
+        newest: the last ones, the oldest of these first, and what a replay does with each.
     """
 
-    key: bytes | None
-    value: bytes | None
-    reason: str
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    written_ms: int
-    query: str
-    cut: bool = False
-
-    @property
-    def origin(self) -> str:
-        """Where the original is, as one text."""
-        return f"{self.topic}/{self.partition}/{self.offset}"
-
-    @property
-    def digest(self) -> str:
-        """A hash that tells this record from others, wherever it is written again."""
-        found = hashlib.sha256()
-        for part in (self.topic.encode(), self.key, self.value, str(self.timestamp_ms).encode()):
-            found.update(b"\0" if part is None else b"\1%d:" % len(part) + part)
-        return found.hexdigest()
+    counts: Counts
+    total: int
+    newest: tuple[tuple[StoredLetter, Fate], ...]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The outcome of a replay for each letter: each distinct record is in one of the lists.
+class Replayed:
+    """The letters before a replay, and how many records it has written."""
 
-    Attributes:
-        due: to be written.
-        done: written by an earlier replay.
-        failed_again: copies that a replay wrote, and that could not be decoded either.
-        cut: the letter does not have the whole record.
-    """
-
-    due: tuple[StoredLetter, ...]
-    done: tuple[StoredLetter, ...]
-    failed_again: tuple[StoredLetter, ...]
-    cut: tuple[StoredLetter, ...]
+    before: Overview
+    written: int
 
 
 class Letters:
@@ -98,42 +69,24 @@ class Letters:
         self._replays = dead_letter_replays_topic(application_id)
         self._admin = Admin(client)
 
-    def all(self) -> list[StoredLetter]:
-        """Read every letter of the job that the topic still has, the oldest first.
+    def overview(self, limit: int) -> Overview:
+        """Read every letter of the job that the topic still has.
+
+        Args:
+            limit: how many of the newest to return.
 
         Raises:
             KafkaUnavailable, Refused: the topic cannot be read.
         """
-        if self._admin.describe(self._topic) is None:
-            return []
-        found = filter(None, map(_letter, self._records(self._topic)))
-        mine = (letter for letter in found if letter.query.startswith(f"{self._job}-"))
-        return sorted(mine, key=lambda letter: (letter.written_ms, letter.origin))
+        with Ledger(self._done(), whole=False) as ledger:
+            return self._noted(ledger, limit)
 
-    def choose(self, letters: Sequence[StoredLetter]) -> Choice:
-        """Decide what a replay of these letters would do now."""
-        done = self._done()
-        digests = set(done.values())
-        kinds: dict[str, dict[str, StoredLetter]] = {n: {} for n in ("due", "done", "again", "cut")}
-        for letter in letters:
-            # A topic that was made anew has other records in the same places.
-            if done.get(letter.origin) == letter.digest:
-                kind = "done"
-            elif letter.cut:
-                kind = "cut"
-            else:
-                kind = "again" if letter.digest in digests else "due"
-            kinds[kind].setdefault(letter.origin, letter)
-        return Choice(*(tuple(found.values()) for found in kinds.values()))
-
-    def replay(self, letters: Sequence[StoredLetter], *, again: bool = False) -> int:
+    def replay(self, limit: int = 0, *, again: bool = False) -> Replayed:
         """Write the due records to their topics again, in the order of their topics.
 
         Args:
+            limit: how many of the newest letters to return.
             again: also those that failed again.
-
-        Returns:
-            How many were written.
 
         Raises:
             CommitUnknown: the broker did not answer; the next replay knows what was written.
@@ -141,17 +94,39 @@ class Letters:
             TopicMissing, KafkaUnavailable, Refused: nothing of this transaction was written.
         """
         self._admin.ensure_topic(self._replays, 1, config=_COMPACTED)
+        written = 0
         with TransactionalProducer(
             self._client, dead_letter_transactional_id(self._job)
         ) as producer:
             producer.init()  # ends the transaction of a replay that died
             self._admin.await_ended(self._replays, 0, _ENDED_S)
-            choice = self.choose(letters)
-            due = [*choice.due, *(choice.failed_again if again else ())]
-            due.sort(key=lambda letter: (letter.topic, letter.partition, letter.offset))
-            for start in range(0, len(due), _PER_TRANSACTION):
-                self._write(producer, due[start : start + _PER_TRANSACTION])
-        return len(due)
+            with Ledger(self._done(), whole=True) as ledger:
+                before = self._noted(ledger, limit)
+                due = ledger.writable(again=again)
+                while some := list(islice(due, _PER_TRANSACTION)):
+                    self._write(producer, some)
+                    written += len(some)
+        return Replayed(before, written)
+
+    def _noted(self, ledger: Ledger, limit: int) -> Overview:
+        """Enter every letter in the ledger."""
+        newest: list[tuple[int, str, int, StoredLetter, Fate]] = []
+        total = 0
+        for letter in self._letters():
+            fate = ledger.note(letter)
+            heapq.heappush(newest, (letter.written_ms, letter.origin, total, letter, fate))
+            if len(newest) > limit:
+                heapq.heappop(newest)
+            total += 1
+        shown = tuple((letter, fate) for *_, letter, fate in sorted(newest))
+        return Overview(ledger.counts(), total, shown)
+
+    def _letters(self) -> Iterator[StoredLetter]:
+        if self._admin.describe(self._topic) is not None:
+            for record in self._records(self._topic):
+                letter = _letter(record)
+                if letter is not None and letter.query.startswith(f"{self._job}-"):
+                    yield letter
 
     def _write(self, producer: TransactionalProducer, letters: Iterable[StoredLetter]) -> None:
         producer.begin()
@@ -169,15 +144,13 @@ class Letters:
             producer.send_one(self._replays, 0, place, digest, [])
         producer.commit()
 
-    def _done(self) -> dict[str, str]:
+    def _done(self) -> Iterator[tuple[str, str]]:
         """The places of replayed records, and their digests."""
         if self._admin.describe(self._replays) is None:
-            return {}
-        found = {}
+            return
         for key, value, _, _ in self._records(self._replays):
             if key is not None and value is not None:
-                found[key.decode()] = value.decode()
-        return found
+                yield key.decode(), value.decode()
 
     def _records(self, topic: str) -> Iterator[_Record]:
         for partition, (start, end) in self._admin.bounds(topic).items():

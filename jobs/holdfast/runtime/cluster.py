@@ -13,7 +13,13 @@ from pyspark import SparkContext
 from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing, HoldfastError
 from holdfast.runtime.jvm.descriptions import stage
-from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
+from holdfast.runtime.jvm.spark_internals import (
+    Executor,
+    ended_executors,
+    executors,
+    located,
+    on_state_workers,
+)
 from holdfast.runtime.placement import Goal, Placement, Stores, placed
 from holdfast.tasks.plan import (
     Assigned,
@@ -350,11 +356,15 @@ class Cluster:
                 self._known, self._stale = alive, False
                 return
             time.sleep(_POLL_S)
+        expected, ended = self._expected(), ended_executors(self._context)
         raise ExecutorsMissing(
-            f"{len(alive)} executors are alive, not all of them answer "
-            f"({self._expected()} expected).",
-            cause="executors are starting, or were just killed",
-            action="wait; look at the executors' logs if it lasts",
+            f"{len(alive)} executors are alive, not all of them answer ({expected} expected); "
+            f"{ended} have ended since the driver's start.",
+            cause="executors are starting, or were just killed; or they end as they start"
+            if ended > expected
+            else "executors are starting, or were just killed",
+            action="wait; if it lasts, look at the executors' logs, those of a local job are in "
+            "spark/work of its home",
         )
 
     def _surveyed(self, found: Mapping[Executor, StoreSurvey]) -> None:

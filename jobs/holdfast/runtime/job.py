@@ -26,11 +26,11 @@ from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.query_run import QueryRun
-from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.services import OnReports, Services
 from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
-from holdfast.runtime.schemas import needs_registry, with_registered
+from holdfast.runtime.schemas import to_register, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import QueryTopics, ensure_topics
@@ -40,13 +40,15 @@ from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.left_out import LeftOutCounts
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.runtime.watching.tracing import Tracer, open_tracer
 from holdfast.runtime.watching.watch import Watch
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.registry import open_registry
 from holdfast.types.status import JobState
-from holdfast.types.topology import Topology
+from holdfast.types.topology import Query, Topology
 
 __all__ = ["run"]
 
@@ -72,6 +74,7 @@ def run(
     Raises:
         HoldfastError: a query could not start or continue.
     """
+    tracer = open_tracer(settings)
     topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
@@ -82,7 +85,6 @@ def run(
     _listen(settings, metrics, health, board)
     try:
         admin = Admin(settings.client())
-        admin.wait_ready(30.0)
         book = _book(admin, settings)
         layouts = Layouts(book)
         lease = Lease(settings, book, this_driver(settings), stop)
@@ -95,16 +97,16 @@ def run(
                 beginning = FirstStart(admin, settings, topology, book)
                 internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
                 services = Services(
-                    context, settings, admin, cluster, state_dir, board.observe, health,
+                    context, settings, admin, cluster, state_dir, _told(board, tracer), health,
                     Cutting(admin, settings, topology.queries), internal_topics=internal,
                     not_whole=internal | beginning.not_whole,
                     owners=SinkOwners(
                         admin, settings.client(), replicas=settings.state.changelog_replicas
                     ),
-                    layouts=layouts,
+                    layouts=layouts, tracer=tracer,
                 )  # fmt: skip
                 runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
-                health.phase("beginning")
+                health.phase("preparing the queries")
                 _take(lease, cluster, take_over=take_over)
                 beginning.bring_in(runs)
                 write_insertions(admin, settings, topology.insertions)
@@ -113,6 +115,20 @@ def run(
                     _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
+        if tracer is not None:
+            tracer.close()
+
+
+def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
+    """Receiver of every batch's reports."""
+    if tracer is None:
+        return board.observe
+
+    def both(query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
+        board.observe(query, batch, reports, seconds)
+        tracer.observe(query, batch, reports, seconds)
+
+    return both
 
 
 def _need_queries(topology: Topology) -> None:
@@ -126,13 +142,14 @@ def _need_queries(topology: Topology) -> None:
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
     _need_queries(topology)
-    if not needs_registry(topology):
+    if not any(to_register(topology)):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))
 
 
 def _book(admin: Admin, settings: Settings) -> OrderBook:
-    """The job's orders, as they are now."""
+    """The job's orders, as they are now; waits for a broker."""
+    admin.wait_ready(30.0)
     replicas = settings.state.changelog_replicas
     book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
     book.refresh()
@@ -282,7 +299,8 @@ def _start(
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
-        health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
+        doing = "restoring" if run_.restores() else "starting"
+        health.phase(f"{doing} {run_.query.id}, query {number} of {len(starting)}")
         try:
             run_.prepare()
         except ResultRefused as error:

@@ -113,7 +113,7 @@ class Steering:
         if not run_.hold():  # its current batch has not ended yet
             return False
         _LOG.info("%s is resumed", run_.query.id)
-        self._health.phase(f"restoring {run_.query.id}, which is resumed")
+        self._health.phase(f"resuming {run_.query.id}")
         run_.release()
         try:
             run_.prepare()

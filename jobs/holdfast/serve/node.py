@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
@@ -11,8 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import psutil
+
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Refused, VolumeHeld
 from holdfast.serve.cluster.internal import Internal
 from holdfast.serve.cluster.members import Members, Plan
 from holdfast.serve.cluster.peer import PeerSettings
@@ -25,7 +28,7 @@ from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
 from holdfast.serve.follow.standby import Standby
 from holdfast.serve.tables import StoredTable
-from holdfast.state.volume import claim_ordinal
+from holdfast.state.volume import Volume, claim_ordinal
 from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["Node", "opened", "volumes_of"]
@@ -34,12 +37,33 @@ _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _ENDS_OLD_MS = 2_000  # an end offset older than this is queried
 _COUNTING = 0.01  # share of the time that may be spent on counting rows
-_CLAIM_S = 30.0  # to wait for a killed process of the same server to end
+_CLAIM_S = 30.0  # to wait for a killed process of the same server, and its children, to end
+_LOOK_S = 3.0  # to wait before looking who has its volume
 
 
 def volumes_of(settings: Settings) -> Path:
     """The folder with the servers' volumes."""
     return Path(settings.serve.dir or Path(settings.home, "serve"))
+
+
+def _claimed(root: Path, number: int) -> Volume:
+    """The volume of the server of this number.
+
+    Raises:
+        Refused: the folder cannot be used, or another server has the volume.
+    """
+    try:
+        return claim_ordinal(root, number, _LOOK_S)
+    except VolumeHeld as error:
+        # In a cluster the number is of a process in another pod.
+        if "KUBERNETES_SERVICE_HOST" in os.environ or not psutil.pid_exists(error.pid):
+            return claim_ordinal(root, number, _CLAIM_S)
+        raise Refused(
+            f"Query server {number} of this home runs already: process {error.pid} has "
+            f"{root / str(number)}.",
+            action="ask that one, or end it first; another one of the same tables takes --servers "
+            "and --server-id, one of other tables a folder of its own: --set serve.dir=DIR",
+        ) from error
 
 
 class Node:
@@ -56,7 +80,7 @@ class Node:
         """
         self.settings = settings
         self.catalog = ScriptCatalog(scripts)
-        self.volume = claim_ordinal(volumes_of(settings), plan.me, _CLAIM_S)
+        self.volume = _claimed(volumes_of(settings), plan.me)
         server = str(plan.me)
         self._admin = Admin(settings.client())
         self._generations = GenerationsOfJobs(self._admin, settings.client())

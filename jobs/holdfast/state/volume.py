@@ -17,11 +17,11 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from holdfast.errors import Refused
+from holdfast.errors import Refused, VolumeHeld
 from holdfast.state.files import error_kind, read_json, write_json
 
 __all__ = ["Volume", "claim", "claim_ordinal"]
@@ -133,17 +133,19 @@ def claim_ordinal(root: Path, ordinal: int, wait_s: float) -> Volume:
 
     Raises:
         VolumeFull: no space for a new one.
-        Refused: the folder cannot be used, or another process still holds it.
+        Refused: the folder cannot be used.
+        VolumeHeld: another process still holds it.
     """
     with _refusing(root):
         volume = _await_free(root, (ordinal,), wait_s)
     if volume is None:
-        raise Refused(
+        raise VolumeHeld(
             f"The volume {root / str(ordinal)} is held by another process after {wait_s:g} s.",
             cause="another executor or query server with this number runs, or one hangs",
             action="stop it, or give this one a folder of its own (--home; a query server also "
             "--server-id); in a cluster give each pod a claim of its own (ReadWriteOncePod), and "
             "delete the pod that hangs.",
+            pid=_holder(root / str(ordinal)),
         )
     return volume
 
@@ -189,6 +191,9 @@ def _try_lock(folder: Path) -> int | None:
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # a full disk; the number is for people
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
     except BlockingIOError:
         os.close(handle)
         return None
@@ -196,3 +201,11 @@ def _try_lock(folder: Path) -> int | None:
         os.close(handle)
         raise
     return handle
+
+
+def _holder(folder: Path) -> int:
+    """The process that holds the folder's lock; 0 if it has not said so."""
+    try:
+        return int((folder / ".lock").read_text(encoding="ascii") or 0)
+    except (OSError, ValueError):
+        return 0

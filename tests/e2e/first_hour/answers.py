@@ -19,11 +19,11 @@ __all__ = ["by_client", "by_command", "by_console", "by_curl"]
 _PAGE = 100
 
 
-def by_command(transcript: Transcript, url: str, asked: Counted) -> Rows:
-    """`holdfast query`."""
+def by_command(transcript: Transcript, _: str, asked: Counted) -> Rows:
+    """`holdfast query`, which finds the deployment's server."""
     file = f"{asked.name.lower()}.json"
     sql = f"SELECT * FROM {asked.name.lower()};"
-    transcript.run(f'holdfast query "{sql}" --server {url} --json >{file}; head -3 {file}')
+    transcript.run(f'holdfast query "{sql}" --json >{file}; head -3 {file}')
     lines = transcript.read(file).splitlines()
     return _rows(asked, map(_parsed, lines))
 
@@ -62,8 +62,9 @@ def by_console(transcript: Transcript, url: str, asked: Counted) -> Rows:
             return _parsed(answer.text)
 
         pages = _messages if asked.stream else _table_rows
-        transcript.note(f"GET {http.base_url}… for {asked.name}\n\n")
-        return _rows(asked, pages(get, asked.name))
+        found = _rows(asked, pages(get, asked.name))
+    transcript.note(f"the console at {url}/console/ shows {found.total():,} of {asked.name}\n\n")
+    return found
 
 
 def _table_rows(get: Callable[[str], Any], table: str) -> Iterator[dict[str, Any]]:

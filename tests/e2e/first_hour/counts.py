@@ -44,7 +44,7 @@ def counted(shop: Shop) -> tuple[Counted, ...]:
         ),
         Counted(
             "CUSTOMERS_ORDERS",
-            ("ORDER_ID", "CUSTOMER_ID", "NAME", "COUNTRY"),
+            ("ORDER_ID", "CUSTOMER_ID", "NAME", "INITIALS", "COUNTRY"),
             Counter(_with_customers(shop, orders)),
             stream=True,
         ),
@@ -67,8 +67,11 @@ def _with_customers(shop: Shop, orders: list[Order]) -> Iterator[tuple[Any, ...]
     known = {customer.id: customer for customer in shop.customers}  # the last one counts
     for order in orders:
         found = known.get(order.customer)
-        name, country = (found.name, found.country) if found else (None, "unknown")
-        yield order.id, order.customer, name, country
+        if found:
+            letters = "".join(word[0] for word in found.name.split())
+            yield order.id, order.customer, found.name, letters, found.country
+        else:
+            yield order.id, order.customer, None, None, "unknown"
 
 
 def _visits(orders: list[Order]) -> Iterator[tuple[Any, ...]]:
@@ -105,7 +108,7 @@ def _typical(orders: list[Order]) -> Iterator[tuple[Any, ...]]:
 def _rushes(shop: Shop, orders: list[Order]) -> Iterator[tuple[Any, ...]]:
     times = {order.id: order.ms // _RUSH_MS * _RUSH_MS for order in orders}
     rows = _with_customers(shop, orders)
-    windows = Counter((country, times[order]) for order, _, _, country in rows)
+    windows = Counter((country, times[order]) for order, *_, country in rows)
     for (country, start), orders_then in windows.items():
         if orders_then >= _RUSH:
             yield country, start, start + _RUSH_MS, orders_then

@@ -1,10 +1,16 @@
-"""A stranger's own aggregate, which no SQL engine brings by itself."""
+"""A stranger's own function and aggregate, which no SQL engine brings by itself."""
 
 from __future__ import annotations
 
 from statistics import median
 
-from holdfast import aggregate
+from holdfast import aggregate, function
+
+
+@function("INITIALS", args=["STRING"], returns="STRING", deterministic=True)
+def initials(name: str) -> str:
+    """The first letters of a name's words."""
+    return "".join(word[0] for word in name.split())
 
 
 @aggregate("MEDIAN", args=["DOUBLE"], returns="DOUBLE")

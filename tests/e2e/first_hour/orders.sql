@@ -20,7 +20,7 @@ CREATE STREAM unique_orders WITH (DEDUPLICATE_WITHIN = '2 HOURS') AS
 
 -- Who ordered; guests are no customers.
 CREATE STREAM customers_orders AS
-  SELECT o.customer_id AS customer_id, order_id, product, amount, name,
+  SELECT o.customer_id AS customer_id, order_id, product, amount, name, INITIALS(name) AS initials,
          COALESCE(country, 'unknown') AS country
   FROM unique_orders o LEFT JOIN customers c ON o.customer_id = c.customer_id;
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.local.probe import free_port
 from tests.e2e.first_hour.answers import by_client, by_command, by_console, by_curl
 from tests.e2e.first_hour.counts import Counted, Rows, counted
 from tests.e2e.first_hour.shop import Shop, make_shop
@@ -53,9 +52,11 @@ def shop(seed: int, tmp_path: Path) -> Shop:
 
 @pytest.fixture
 def transcript(tmp_path: Path, seed: int) -> Iterator[Transcript]:
-    place = Place(tmp_path, free_port())
+    place = Place(tmp_path)
     place.make_tools()
-    made = Transcript(place, tmp_path / "transcript.txt")
+    path = Path(os.environ.get("FIRST_HOUR_TRANSCRIPT") or tmp_path / "transcript.txt")
+    path.write_text("", encoding="utf-8")
+    made = Transcript(place, path)
     made.note(f"# FIRST_HOUR_SEED={seed}\n\n")
     try:
         yield made
@@ -65,6 +66,7 @@ def transcript(tmp_path: Path, seed: int) -> Iterator[Transcript]:
 
 
 def test_a_first_hour(shop: Shop, transcript: Transcript) -> None:
+    began = time.monotonic()
     _send(transcript)
     _deploy(transcript)
     url = _caught_up(transcript)
@@ -75,6 +77,7 @@ def test_a_first_hour(shop: Shop, transcript: Transcript) -> None:
     _look(shop, transcript)
     assert "orders is undeployed" in transcript.run("holdfast undeploy orders")
     assert "Kafka stopped" in transcript.run("holdfast kafka stop")
+    transcript.note(f"# {(time.monotonic() - began) / 60:.1f} minutes in all\n")
     assert not_for_people(transcript.text()) == []
 
 

@@ -242,6 +242,33 @@ def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render)
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
 
 
+@pytest.mark.parametrize("prefix", ["", "ksql."])
+def test_every_pod_that_reads_a_format_with_a_registry_reaches_it(
+    render: Render, prefix: str
+) -> None:
+    given = {"properties": {f"{prefix}schema.registry.url": "http://registry:8085"}}
+    ports = {"networkPolicy": {"registryPorts": [8085]}}
+    serve = {"serve": {"enabled": True, "auth": {"insecure": True}}}
+    everything = named(render(CHART, MINIMAL | given | ports | serve))
+    for component in ("driver", "executor", "test", "serve"):
+        rules = everything[f"NetworkPolicy/tried-{component}"]["spec"]["egress"]
+        assert {"ports": [{"port": 8085}]} in rules
+    without = named(render(CHART, MINIMAL | ports))["NetworkPolicy/tried-driver"]["spec"]["egress"]
+    assert {"ports": [{"port": 8085}]} not in without
+
+
+def test_the_driver_alone_reaches_the_collector_of_traces(render: Render) -> None:
+    def ports(component: str, more: dict[str, Any]) -> set[int]:
+        spec = named(render(CHART, MINIMAL | more))[f"NetworkPolicy/tried-{component}"]["spec"]
+        return {p["port"] for rule in spec["egress"] for p in rule.get("ports", ())}
+
+    traced = {"properties": {"tracing.endpoint": "http://otel.example.com:4318"}}
+    assert ports("driver", traced) - ports("driver", {}) == {4318}
+    other = traced | {"networkPolicy": {"tracingPorts": [443, 4317]}}
+    assert 4317 in ports("driver", other)
+    assert ports("executor", traced) == ports("executor", {})
+
+
 def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:
     everything = named(render(CHART, SETS["remote"]))
     spec = everything[EXECUTOR]["spec"]

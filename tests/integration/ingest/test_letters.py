@@ -10,8 +10,9 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.config.settings import Settings
 from holdfast.ingest.dead_letters import DeadLetters
-from holdfast.ingest.letters import Letters
+from holdfast.ingest.letters import Letters, Overview
 from holdfast.ingest.records import BadRecord
+from holdfast.ingest.stored_letters import Counts
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters
 from holdfast.transport.cluster.admin import Admin
@@ -81,39 +82,57 @@ def job(kafka: BrokerStatus) -> _Job:
 def test_a_record_is_written_again_once_as_it_was(job: _Job) -> None:
     job.set_aside(b"{a", b"{b")
     job.set_aside(b"{a", query="other")  # another query of the job set the first one aside as well
-    assert len(job.letters.all()) == 3
-    assert job.letters.replay(job.letters.all()) == 2
+    assert job.letters.overview(0).total == 3
+    assert job.letters.replay().written == 2
     assert job.records() == [
         (b"k", b"{a", AT_MS, f"{job.source}/0/0".encode()),
         (b"k", b"{b", AT_MS + 1, f"{job.source}/0/1".encode()),
     ]
-    assert job.letters.replay(job.letters.all()) == 0
+    assert job.letters.replay().written == 0
     job.set_aside(b"{c", first=7)
-    assert job.letters.replay(job.letters.all()) == 1
+    assert job.letters.replay().written == 1
     assert [value for _, value, _, _ in job.records()] == [b"{a", b"{b", b"{c"]
 
 
 def test_a_copy_that_fails_again_is_replayed_only_when_asked(job: _Job) -> None:
     job.set_aside(b"{a")
-    assert job.letters.replay(job.letters.all()) == 1
+    assert job.letters.replay().written == 1
     job.set_aside(b"{a", first=9)  # the copy
-    choice = job.letters.choose(job.letters.all())
-    assert [len(found) for found in (choice.due, choice.done, choice.failed_again)] == [0, 1, 1]
-    assert job.letters.replay(job.letters.all()) == 0
-    assert job.letters.replay(job.letters.all(), again=True) == 1
-    assert job.letters.replay(job.letters.all(), again=True) == 0
+    assert job.letters.overview(0).counts == Counts(done=1, failed_again=1)
+    assert job.letters.replay().written == 0
+    assert job.letters.replay(again=True).written == 1
+    assert job.letters.replay(again=True).written == 0
 
 
 def test_a_topic_that_was_made_anew_has_other_records_in_the_same_places(job: _Job) -> None:
     job.set_aside(b"{a")
-    assert job.letters.replay(job.letters.all()) == 1
+    assert job.letters.replay().written == 1
     job.set_aside(b"{other", query="later")
-    assert job.letters.replay(job.letters.all()) == 1
+    assert job.letters.replay().written == 1
 
 
 def test_letters_of_other_jobs_in_the_same_topic_are_theirs(job: _Job) -> None:
     job.set_aside(b"{a")
-    assert Letters(job.client, job.topic, "another").all() == []
+    assert Letters(job.client, job.topic, "another").overview(9) == Overview(Counts(), 0, ())
+
+
+def test_the_newest_are_shown_the_oldest_of_them_first(job: _Job) -> None:
+    job.set_aside(*(b"{%d" % n for n in range(5)))
+    for limit, shown in ((0, []), (3, [2, 3, 4]), (9, [0, 1, 2, 3, 4])):
+        found = job.letters.overview(limit)
+        assert found.total == 5
+        assert [letter.offset for letter, _ in found.newest] == shown
+
+
+def test_more_than_a_transaction_holds_is_replayed_in_its_order(job: _Job) -> None:
+    job.set_aside(*(b"{late %d" % n for n in range(1_500)), first=900, query="other")
+    job.set_aside(*(b"{early %d" % n for n in range(900)))
+    assert job.letters.replay().written == 2_400
+    assert [value for _, value, _, _ in job.records()] == [
+        *(b"{early %d" % n for n in range(900)),
+        *(b"{late %d" % n for n in range(1_500)),
+    ]
+    assert job.letters.replay().written == 0
 
 
 def test_the_command_shows_and_replays(job: _Job, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from holdfast.errors import NoHolder, PositionLost, StoreBehind
+from holdfast.errors import NoHolder, PositionLost, Refused, StoreBehind
 from holdfast.local.broker import BrokerStatus
 from holdfast.serve.cluster.members import Plan
 from holdfast.serve.cluster.peer import PeerSettings
@@ -102,6 +103,16 @@ async def contents(node: Node, table: ServedTable) -> dict[str, int]:
                 rows = table.decode(part.keys, part.rows).to_pylist()
                 found |= {row["ID"]: row["N"] for row in rows if row["__present"]}
     return found
+
+
+def test_a_second_server_of_a_home_is_told_of_the_first(job: TableJob) -> None:
+    async def run() -> None:
+        async with server(job):
+            with pytest.raises(Refused, match=f"runs already: process {os.getpid()} has "):
+                async with server(job):
+                    pytest.fail("it has started")
+
+    asyncio.run(run())
 
 
 def test_it_follows_what_is_committed(job: TableJob) -> None:

@@ -25,6 +25,7 @@ from holdfast.cli.look.facts import (
 from holdfast.cli.look.view import as_json, render
 from holdfast.errors import InvalidStatement
 from holdfast.local.processes import is_running
+from holdfast.sql import compile_text
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import (
     ExecutorStatus,
@@ -72,6 +73,18 @@ ROWS = TableRows(
     ((("Aliens", 3_600_000), {"N": 2, "AVG": 59.5}), (("Die Hard", 0), {"N": 1, "AVG": None})),
     total=5,
 )
+
+
+def test_stored_rows_may_be_more_than_the_table_has() -> None:
+    note = "stored rows include groups that HAVING leaves out of the table"
+    for having, told in ((" HAVING COUNT(*) > 2", True), ("", False)):
+        text = (
+            "CREATE STREAM a (k VARCHAR KEY) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');"
+            f"CREATE TABLE sold AS SELECT k, COUNT(*) AS n FROM a GROUP BY k{having};"
+        )
+        (query,) = compile_text(text).queries
+        found = replace(view(ROWS), query=query)
+        assert (note in shown(JobView("app", status(), True, (found,)))) is told
 
 
 def test_a_table_shows_rows_windows_and_how_many_more() -> None:

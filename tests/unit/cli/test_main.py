@@ -104,6 +104,9 @@ def test_usage_errors_have_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "--nonsense"]) == 2
     assert "No such option" in capsys.readouterr().err
     assert main(["nonsense"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+    assert main(["statuss"]) == 2
+    assert "No such command 'statuss'. Did you mean status?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", sorted(module._COMMANDS))

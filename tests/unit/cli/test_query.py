@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.cli.servers.near import USUAL, near, server_for, tables_of
 from holdfast.cli.shell.results import _cell, bounded, told_lag
 from holdfast.client import Partition
+from holdfast.local.probe import free_port
 from holdfast.serve.http.guard.access import Access
 from tests.support.serve.http_world import served
 
@@ -30,6 +32,16 @@ def test_a_pull_query_is_shown_as_a_table_and_as_json(
         assert '"M":12.30' in capfd.readouterr().out, "a number, as in the server's answer"
         assert main([*ask, "nonsense"]) == 2
         assert "Syntax Error" in capfd.readouterr().err
+
+
+def test_without_an_address_the_server_with_the_table_is_asked(tmp_path: Path) -> None:
+    silent = f"http://127.0.0.1:{free_port()}"
+    with served(tmp_path) as server:
+        (table, *_) = sorted(tables_of(server.url))
+        there = [silent, server.url]
+        assert server_for(f"SELECT * FROM {table.lower()};", there) == server.url
+        assert server_for("SELECT * FROM nowhere;", there) == silent
+    assert near(tmp_path) == [USUAL]
 
 
 def test_an_answer_of_servers_that_do_not_hear_from_kafka_is_told_to_be_old() -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
+from holdfast.errors import ExecutorsMissing
 from holdfast.runtime import cluster as cluster_module
 from holdfast.runtime.cluster import Cluster, answers_of
 from holdfast.runtime.jvm.spark_internals import Executor
@@ -65,6 +66,10 @@ class Machine:
     alive: list[int] = field(default_factory=lambda: [0, 1])
     workers: dict[int, int] = field(default_factory=dict)
     surveys: int = 0
+    ended: int = 0
+
+    def ended_executors(self, _: object) -> int:
+        return self.ended
 
     def executors(self, _: object) -> list[Executor]:
         return [Executor(str(v), "host") for v in self.alive]
@@ -111,7 +116,7 @@ def plan(tmp_path: Path) -> QueryPlan:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine({0: {0: 1_000, 1: 900}, 1: {1: 1_000, 0: 900}})
-    for name in ("executors", "located", "on_state_workers"):
+    for name in ("ended_executors", "executors", "located", "on_state_workers"):
         monkeypatch.setattr(cluster_module, name, getattr(made, name))
     monkeypatch.setattr(cluster_module, "stage", lambda *_: None)
     return made
@@ -197,6 +202,17 @@ def test_what_another_process_says_of_a_volume_is_not_believed(
     assert machine.surveys == before + 1
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [0]
+
+
+@pytest.mark.parametrize(("ended", "cause"), [(2, "just killed"), (3, "they end as they start")])
+def test_executors_that_end_as_they_start_are_told(
+    cluster: Cluster, machine: Machine, plan: QueryPlan, ended: int, cause: str
+) -> None:
+    machine.alive, machine.ended = [], ended
+    with pytest.raises(ExecutorsMissing) as missing:
+        cluster.placement(plan)
+    assert f"{ended} have ended" in missing.value.fact
+    assert missing.value.cause.endswith(cause)
 
 
 def test_no_survey_while_executors_are_missing(cluster: Cluster, machine: Machine) -> None:

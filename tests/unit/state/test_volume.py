@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import Refused
+from holdfast.errors import Refused, VolumeHeld
 from holdfast.state.files import read_json, write_json
 from holdfast.state.volume import claim, claim_ordinal
 
@@ -115,8 +116,9 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside(tmp_path: Path) -> 
 def test_a_pod_takes_the_volume_of_its_ordinal_and_no_other(tmp_path: Path) -> None:
     volume = claim_ordinal(tmp_path, 3, 0)
     assert (volume.ordinal, volume.path) == (3, tmp_path / "3")
-    with pytest.raises(Refused, match=r"held by another process after 0\.2 s"):
+    with pytest.raises(VolumeHeld, match=r"held by another process after 0\.2 s") as held:
         claim_ordinal(tmp_path, 3, 0.2)
+    assert held.value.pid == os.getpid()
     volume.release()
     claim_ordinal(tmp_path, 3, 0).release()
     assert [path.name for path in tmp_path.iterdir()] == ["3"]

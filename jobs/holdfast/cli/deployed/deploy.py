@@ -21,7 +21,7 @@ from holdfast.cli.statements.options import (
     sigterm_interrupts,
     sql_options,
 )
-from holdfast.errors import InvalidConfig, KafkaUnavailable
+from holdfast.errors import InvalidConfig, KafkaUnavailable, RegistryUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,5 +213,5 @@ def _check_from_here(job: Job, given: dict[str, object], tell: Callable[[str], N
         return
     try:
         check(job.topology, job.settings)
-    except KafkaUnavailable as error:
+    except (KafkaUnavailable, RegistryUnavailable) as error:
         tell(f"left to the chart's preflight: {error.fact}")

@@ -89,11 +89,11 @@ def command(
 
 def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
     for query in found:
-        results = counted(query.decoded, "result")
-        note = query.note or f"{results} read back, the last one {json_of(query.sample)}"
+        newest = "newest result" if query.decoded == 1 else f"newest {query.decoded:,} results"
+        note = query.note or f"the {newest} can be read, the last one is {json_of(query.sample)}"
         served = "; query servers give it back" if query.served else ""
         left = query.left_out.beside(query.warnings)
-        left = f"; not in it: {left}" if left else ""
+        left = f"; not in {query.sink}: {left}" if left else ""
         committed = counted(query.committed, "partition")
         click.echo(f"{query.id}: {committed} committed; {note}{served}{left}")
     for text in warnings:

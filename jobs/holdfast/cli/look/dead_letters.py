@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from holdfast.types.ids import dead_letter_topic
 from holdfast.types.words import counted, iso_time, nearest, shortened
 
 if TYPE_CHECKING:
-    from holdfast.ingest.letters import Choice, StoredLetter
+    from holdfast.ingest.letters import Overview
+    from holdfast.ingest.stored_letters import Counts
 
-__all__ = ["command", "newest"]
+__all__ = ["command"]
 
 _READY_S = 30.0
 _VALUE_MAX = 60  # characters of a value in the table
@@ -69,21 +71,15 @@ def command(
         if admin.describe(topic) is None:
             raise _without_topic(job, topic, admin.names())
         letters = Letters(settings.client(), topic, job)
-        found = letters.all()
-        choice = letters.choose(found)
-        written = letters.replay(found, again=again) if replay else None
-    shown = newest(found, limit)
+        replayed = letters.replay(limit, again=again) if replay else None
+        found = replayed.before if replayed else letters.overview(limit)
+    written = replayed.written if replayed else None
     if as_json:
-        click.echo(orjson.dumps(_document(shown, choice, written)).decode())
+        click.echo(orjson.dumps(_document(found, written)).decode())
     elif written is None:
-        _show(shown, choice, len(found))
+        _show(found)
     else:
-        click.echo(_outcome(choice, written, again=again))
-
-
-def newest(letters: Sequence[StoredLetter], limit: int) -> Sequence[StoredLetter]:
-    """The last of the letters, which are in their order; at most `limit`."""
-    return letters[max(0, len(letters) - limit) :]
+        click.echo(_outcome(found.counts, written, again=again))
 
 
 def _without_topic(job: str, topic: str, topics: Sequence[str]) -> Refused:
@@ -100,8 +96,7 @@ def _without_topic(job: str, topic: str, topics: Sequence[str]) -> Refused:
     )
 
 
-def _document(shown: Sequence[StoredLetter], choice: Choice, written: int | None) -> dict[str, Any]:
-    done = {letter.origin for letter in choice.done}
+def _document(found: Overview, written: int | None) -> dict[str, Any]:
     letters = [
         {
             "written_ms": letter.written_ms,
@@ -114,31 +109,26 @@ def _document(shown: Sequence[StoredLetter], choice: Choice, written: int | None
             "key": _text(letter.key),
             "value": _text(letter.value),
             "cut": letter.cut,
-            "replayed": letter.origin in done,
+            "replayed": fate == "done",
         }
-        for letter in shown
+        for letter, fate in found.newest
     ]
-    counts = {
-        "due": len(choice.due),
-        "replayed_before": len(choice.done),
-        "failed_again": len(choice.failed_again),
-        "cut": len(choice.cut),
-    }
+    counts = asdict(found.counts)
+    counts["replayed_before"] = counts.pop("done")
     told: dict[str, Any] = {"ok": True, **counts, "letters": letters}
     return told if written is None else told | {"written": written}
 
 
-def _show(shown: Sequence[StoredLetter], choice: Choice, total: int) -> None:
+def _show(found: Overview) -> None:
     """The newest letters as a table, and how many there are in all."""
     from holdfast.cli.look.view import console
     from holdfast.cli.shell.show import grid
 
-    if not total:
+    if not found.total:
         click.echo("There are no dead letters.")
         return
-    done = {letter.origin for letter in choice.done}
     table = grid("when", "reason", "topic", "partition", "offset", "value", "replayed")
-    for letter in shown:
+    for letter, fate in found.newest:
         table.add_row(
             iso_time(letter.written_ms, "seconds"),
             shortened(letter.reason, _REASON_MAX),
@@ -146,29 +136,30 @@ def _show(shown: Sequence[StoredLetter], choice: Choice, total: int) -> None:
             str(letter.partition),
             str(letter.offset),
             shortened(_text(letter.value) or "null", _VALUE_MAX),
-            "yes" if letter.origin in done else "",
+            "yes" if fate == "done" else "",
         )
-    output = console()
-    output.print(table, markup=False, highlight=False)
-    told = f"{counted(total, 'dead letter')}{_rest(choice)}"
-    click.echo(f"{told}; to be replayed: {len(choice.due):,}")
+    console().print(table, markup=False, highlight=False)
+    if len(found.newest) < found.total:
+        click.echo(f"the newest {len(found.newest):,} (--limit shows more)")
+    told = f"{counted(found.total, 'dead letter')}{_rest(found.counts)}"
+    click.echo(f"{told}; to be replayed: {found.counts.due:,}")
 
 
-def _outcome(choice: Choice, written: int, *, again: bool) -> str:
-    told = f"Written to their source topics again: {counted(written, 'record')}{_rest(choice)}."
-    if choice.failed_again and not again:
+def _outcome(counts: Counts, written: int, *, again: bool) -> str:
+    told = f"Written to their source topics again: {counted(written, 'record')}{_rest(counts)}."
+    if counts.failed_again and not again:
         told += " --again replays those that failed again."
     return told
 
 
-def _rest(choice: Choice) -> str:
+def _rest(counts: Counts) -> str:
     """The letters that are not due."""
     kinds = {
-        "replayed before": choice.done,
-        "failed again after a replay": choice.failed_again,
-        "cut, so that the record is only in its topic": choice.cut,
+        "replayed before": counts.done,
+        "failed again after a replay": counts.failed_again,
+        "cut, so that the record is only in its topic": counts.cut,
     }
-    told = [f"{words}: {len(letters):,}" for words, letters in kinds.items() if letters]
+    told = [f"{words}: {number:,}" for words, number in kinds.items() if number]
     return f" ({', '.join(told)})" if told else ""
 
 

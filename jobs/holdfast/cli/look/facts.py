@@ -17,7 +17,7 @@ from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
 from holdfast.types.schemas import Schemas
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
-from holdfast.types.topology import Query, WindowKind
+from holdfast.types.topology import AggregateStep, Query, WindowKind
 from holdfast.types.words import nearest
 
 __all__ = [
@@ -76,6 +76,12 @@ class TableView:
     def lag(self) -> int:
         """The lag summed over all state partitions."""
         return sum(map(self.lag_of, self.status.state_partitions))
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether HAVING keeps groups out of the table whose rows are stored."""
+        step = self.query.step if self.query else None
+        return isinstance(step, AggregateStep) and step.having is not None
 
 
 @dataclass(frozen=True)

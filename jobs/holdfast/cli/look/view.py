@@ -17,13 +17,14 @@ from holdfast.cli.json_values import json_of
 from holdfast.cli.look.facts import JobView, TableRows, TableView
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import PartitionStatus, QueryState, StandbyStatus
-from holdfast.types.words import human_bytes, human_seconds, iso_time
+from holdfast.types.words import counted, human_bytes, human_seconds, iso_time
 
 __all__ = ["as_json", "console", "render", "rows_table"]
 
 _FILE_WIDTH = 120  # width in columns without a terminal
 
 _WINDOW_START = "window start"
+_HIDDEN = "stored rows include groups that HAVING leaves out of the table"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 
 
@@ -108,10 +109,10 @@ def _headline(job: JobView) -> Text:
             "What follows is from Kafka alone.",
             style="yellow",
         )
-    seen = f"status of {job.status.age_seconds():.0f} s ago"
+    seen = f"last change {human_seconds(job.status.age_seconds())} ago"
     if job.running:
-        executors = len(job.status.executors)
-        text = f"{job.application_id}: {job.status.state}, {executors} executors, {seen}"
+        executors = counted(len(job.status.executors), "executor")
+        text = f"{job.application_id}: {job.status.state}, {executors}, {seen}"
         return Text(f"{text}, metrics at {job.status.metrics_url}", style="bold")
     return Text(
         f"{job.application_id}: the driver is not running ({seen}). "
@@ -143,7 +144,7 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
 
 def _details(view: TableView) -> Iterator[RenderableType]:
     if view.status.left_out.total:
-        yield Text(f"not in it: {view.status.left_out}")
+        yield Text(f"not in {view.name}: {view.status.left_out}")
     if view.rows is not None:
         yield rows_table(view.name, view.rows)
         left = view.rows.total - len(view.rows.rows)
@@ -151,6 +152,8 @@ def _details(view: TableView) -> Iterator[RenderableType]:
             yield Text(f"… and {left:,} more rows (--limit shows more)", style="dim")
     if view.status.state_partitions:
         yield _partitions(view)
+        if view.hides_rows:
+            yield Text(_HIDDEN, style="dim")
 
 
 def rows_table(title: str, rows: TableRows) -> Table:
@@ -182,7 +185,7 @@ def _cell(value: Any) -> str:
 
 
 def _partitions(view: TableView) -> Table:
-    heads = ("*partition", "owner", "volume", "*rows", "*bytes", "*position", "*end", "*lag")
+    heads = ("*partition", "owner", "volume", "*stored rows", "*bytes", "*position", "*end", "*lag")
     with_standbys = any(p.standbys for p in view.status.state_partitions)
     with_snapshots = any(p.snapshot for p in view.status.state_partitions)
     more = ["standbys"] * with_standbys + ["snapshot"] * with_snapshots

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.servers.near import USUAL, near, server_for
+from holdfast.cli.statements.options import home_option, load_settings
+
 __all__ = ["command"]
 
 _SCAN = "ksql.query.pull.table.scan.enabled"
@@ -18,11 +21,10 @@ _SCAN = "ksql.query.pull.table.scan.enabled"
     "--server",
     "servers",
     multiple=True,
-    default=("http://127.0.0.1:8088",),
-    show_default=True,
     envvar="HOLDFAST_CLI_SERVERS",
     metavar="URL",
-    help="Address of a query server; may be repeated: the next is used if one does not answer.",
+    help="Address of a query server; may be repeated: the next is used if one does not answer.  "
+    f"[default: of the home's deployments the one with the table, or {USUAL}]",
 )
 @click.option(
     "--token-file",
@@ -37,6 +39,7 @@ _SCAN = "ksql.query.pull.table.scan.enabled"
     "--set", "properties", multiple=True, metavar="NAME=VALUE",
     help="A property of the query, such as auto.offset.reset=earliest.",
 )  # fmt: skip
+@home_option
 @click.option("--json", "as_json", is_flag=True, help="A JSON object per row.")
 def command(
     sql: str,
@@ -44,6 +47,7 @@ def command(
     token_file: Path | None,
     ca: str | None,
     properties: tuple[str, ...],
+    home: str | None,
     as_json: bool,
 ) -> None:
     """Run SQL, one SELECT; with EMIT CHANGES its rows are shown as they change, until Ctrl-C.
@@ -57,6 +61,7 @@ def command(
 
     token = token_file.read_text(encoding="utf-8").strip() if token_file else ""
     verify = ssl.create_default_context(cafile=ca) if ca else True
+    servers = servers or (server_for(sql, near(Path(load_settings(None, (), home).home))),)
     given = {_SCAN: "true"} | dict(_pair(text) for text in properties)
     with Client(servers, token=token, verify=verify, retry_s=5.0) as client:
         if "EMIT" in sql.upper().split():

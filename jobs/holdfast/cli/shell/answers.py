@@ -6,22 +6,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from holdfast.cli.servers.near import near, tables_of
 from holdfast.cli.shell.results import show_lines, show_table, told_waiting
-from holdfast.deploy.local.target import all_deployments
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.probe import HOST, free_port
 from holdfast.sql.parse.statements import SelectQuery
 
 __all__ = ["Answers", "Served"]
 
-_USUAL = "http://127.0.0.1:8088"  # where `holdfast serve` answers
 _START_S = 120.0
 _POLL_S = 0.3
 _STOP_S = 30.0
@@ -93,17 +91,12 @@ class Answers:
     def _server_of(self, table: str) -> str:
         """The address of a server of this table."""
         if self._process is None:
-            for url in self._there():
-                if table in _tables(url):
+            for url in near(self._served.home):
+                if table in tables_of(url):
                     return url
             self._start()
         self._await(table)
         return self._url
-
-    def _there(self) -> Sequence[str]:
-        """Servers that may be there: of the home's deployments, and at the usual address."""
-        told = [d.details.get("servers", ()) for d in all_deployments(self._served.home)]
-        return [*(str(server["url"]) for of in told for server in of), _USUAL]
 
     @property
     def _own_folder(self) -> Path:
@@ -148,7 +141,7 @@ class Answers:
         self._write(self._script())
         deadline = time.monotonic() + _START_S
         assert self._process is not None
-        while table not in _tables(self._url, ready=True):
+        while table not in tables_of(self._url, ready=True):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 last = self._log.read_text(encoding="utf-8", errors="replace")[-1_000:]
                 self.close()
@@ -160,21 +153,3 @@ class Answers:
                     "--set application.id=NAME",
                 )
             time.sleep(_POLL_S)
-
-
-def _tables(url: str, *, ready: bool = False) -> set[str]:
-    """The tables and streams that a server reads; none if it does not answer.
-
-    Args:
-        ready: only if it has restored its stores.
-    """
-    import httpx
-
-    with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-        health = httpx.get(f"{url}/healthcheck", trust_env=False, timeout=2.0)
-        if ready and health.status_code != httpx.codes.OK:
-            return set()
-        told = httpx.get(f"{url}/v1/tables", trust_env=False, timeout=2.0).json()
-        streams = (u["name"] for u in told["unserved"] if u["kind"] == "STREAM")
-        return {*(table["name"] for table in told["tables"]), *streams}
-    return set()

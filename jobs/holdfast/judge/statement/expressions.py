@@ -178,12 +178,14 @@ class Translator:
             raise Untranslatable(f"{name} of several columns")
         if name in _ORDERED:
             return _parse(self._ordered(name, values[0], rest))
-        own = self._arithmetic_of(name, args[0], values[0]) if args else None
+        own = self._arithmetic_of(name, args[0], values[0], rest) if args else None
         if own is not None:
-            return _parse(own.format(*rest))
+            return _parse(own)
         return _parse(_AGGREGATES[name].format(*values, *rest))
 
-    def _arithmetic_of(self, name: str, argument: exp.Expr, value: str) -> str | None:
+    def _arithmetic_of(
+        self, name: str, argument: exp.Expr, value: str, rest: Sequence[str]
+    ) -> str | None:
         """An aggregate by Java's rules where DuckDB's differ; None where they agree."""
         kind = self.kind(argument)
         if name == "SUM":
@@ -194,7 +196,7 @@ class Translator:
             return f"coalesce(CAST({total} AS DOUBLE) / nullif({count}, 0), 0)"
         if kind != REAL or name not in _OF_DOUBLES:
             return None
-        return _OF_DOUBLES[name].format(value=value, distinct=distinct_doubles(value))
+        return _OF_DOUBLES[name].format(*rest, value=value, distinct=distinct_doubles(value))
 
     def _summed(self, argument: exp.Expr, kind: str) -> SqlType | None:
         """The type of a sum, equal to its argument's; None where the judge does not know it."""
@@ -328,7 +330,7 @@ _OF_DOUBLES = {
     "COUNT_DISTINCT": "count(DISTINCT CAST({value} AS VARCHAR))",
     "COLLECT_SET": "{distinct}",
     "TOPKDISTINCT": "list_slice(list_reverse_sort(list_filter(coalesce({distinct}, []), "
-    "v -> v IS NOT NULL)), 1, {{0}})",
+    "v -> v IS NOT NULL)), 1, {0})",
 }
 
 

@@ -1,4 +1,4 @@
-"""Users' aggregates as functions of DuckDB; a process of their own computes them."""
+"""Users' functions and aggregates as functions of DuckDB; a process of their own computes them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TYPES = {
     Base.STRING: "VARCHAR",
     Base.BYTES: "BLOB",
     Base.DATE: "DATE",
-    Base.TIME: "TIME",
     Base.TIMESTAMP: "TIMESTAMP",
 }
+_KNOWN = {*_TYPES, Base.DECIMAL}
 
 
 @dataclass
@@ -47,18 +47,18 @@ class _Worker:
     failure: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def ask(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
-        """The values of groups.
+    def ask(self, name: str, asked: Sequence[tuple[object, ...]]) -> list[object]:
+        """The values of groups or rows.
 
         Raises:
             Untranslatable: the function raised, or took too long.
         """
         with self.lock:
-            return self._asked(name, groups)
+            return self._asked(name, asked)
 
-    def _asked(self, name: str, groups: Sequence[tuple[object, object]]) -> list[object]:
+    def _asked(self, name: str, asked: Sequence[tuple[object, ...]]) -> list[object]:
         try:
-            self.pipe.send((name, groups))
+            self.pipe.send((name, asked))
             if self.pipe.poll(_ANSWER_S):
                 answer = self.pipe.recv()
             else:
@@ -113,7 +113,7 @@ def declare(files: Sequence[str]) -> None:
     if isinstance(told, str):
         worker.fail(told)
     else:
-        worker.declared = {each[0]: each for each in told}
+        worker.declared = {each.name: each for each in told}
 
 
 @atexit.register
@@ -123,13 +123,13 @@ def _end() -> None:
 
 
 def result_of(name: str) -> SqlType | None:
-    """The type of a declared aggregate's result; None: no file declares it."""
+    """The type of a declared function's result; None: no file declares it."""
     found = _RUNNING[0].declared.get(name) if _RUNNING else None
-    return None if found is None else found[2]
+    return None if found is None else found.returns
 
 
 def called(name: str, values: Sequence[str], *, ordered: bool) -> str:
-    """The call of a declared aggregate over a group's records, in DuckDB SQL.
+    """The call of a declared function, in DuckDB SQL; an aggregate's is over a group's records.
 
     Args:
         values: SQL of the arguments.
@@ -138,12 +138,17 @@ def called(name: str, values: Sequence[str], *, ordered: bool) -> str:
     Raises:
         Untranslatable: the judge does not support it.
     """
-    _, kinds, _ = _RUNNING[0].declared[name]
-    if not kinds or len(kinds) != len(values):
+    declared = _RUNNING[0].declared[name]
+    if not declared.args or len(declared.args) != len(values):
         raise Untranslatable(f"{name} of {len(values)} arguments")
-    pairs = zip(values, kinds, strict=True)
-    fields = (f"a{i} := CAST({v} AS {_duckdb(name, k)})" for i, (v, k) in enumerate(pairs))
-    record = f"struct_pack({', '.join(fields)})"
+    _duckdb(name, declared.returns)
+    pairs = zip(values, declared.args, strict=True)
+    given = [f"CAST({value} AS {_duckdb(name, kind)})" for value, kind in pairs]
+    record = f"struct_pack({', '.join(f'a{i} := {value}' for i, value in enumerate(given))})"
+    if declared.scalar:
+        if not declared.deterministic:
+            raise Untranslatable(f"{name} is not declared with deterministic=True")
+        return f"{_in_duckdb(name)}({record})"
     one, two = f"list({record})", f"list_reverse(list({record}))"
     if ordered:
         one, two = (f"list({record} ORDER BY __partition{d}, __offset)" for d in ("", " DESC"))
@@ -151,29 +156,74 @@ def called(name: str, values: Sequence[str], *, ordered: bool) -> str:
 
 
 def register(engine: duckdb.DuckDBPyConnection) -> None:
-    """Register the declared aggregates that the judge supports."""
+    """Register the declared functions that the judge supports."""
     for worker in _RUNNING:
         worker.failure = ""  # and not at each call: another thread's may have failed
-        for name, kinds, returns in worker.declared.values():
-            if not kinds or any(kind.base not in _TYPES for kind in (*kinds, returns)):
-                continue
-            fields = ", ".join(f"a{i} {_duckdb(name, kind)}" for i, kind in enumerate(kinds))
-            records = f"STRUCT({fields})[]"
-            engine.create_function(
-                _in_duckdb(name), _function(worker, name, returns), [records, records],
-                _duckdb(name, returns), type="arrow", null_handling="special",
-            )  # type: ignore[call-overload]  # fmt: skip
+        for declared in worker.declared.values():
+            kinds = (*declared.args, declared.returns)
+            if declared.args and all(kind.base in _KNOWN for kind in kinds):
+                _register(engine, worker, declared)
 
 
-def _function(
-    worker: _Worker, name: str, returns: SqlType
+def _register(engine: duckdb.DuckDBPyConnection, worker: _Worker, declared: Declared) -> None:
+    name = declared.name
+    fields = ", ".join(f"a{i} {_duckdb(name, kind)}" for i, kind in enumerate(declared.args))
+    record = f"STRUCT({fields})"
+    engine.create_function(
+        _in_duckdb(name), (_scalar if declared.scalar else _aggregate)(worker, declared),
+        [record] if declared.scalar else [f"{record}[]"] * 2,
+        _duckdb(name, declared.returns), type="arrow", null_handling="special",
+    )  # type: ignore[call-overload]  # fmt: skip
+
+
+def _aggregate(
+    worker: _Worker, declared: Declared
 ) -> Callable[[pa.ChunkedArray, pa.ChunkedArray], pa.Array]:
     def function(records: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.Array:
         groups = list(zip(records.to_pylist(), others.to_pylist(), strict=True))
-        kind = pa.int64() if returns.base is Base.INTEGER else returns.arrow()
-        return pa.array(worker.ask(name, groups), kind)
+        return pa.array(worker.ask(declared.name, groups), _result(declared))
 
     return function
+
+
+def _result(declared: Declared) -> pa.DataType:
+    """The Arrow type in which DuckDB receives a function's values."""
+    kind = declared.returns
+    if kind.base is Base.TIMESTAMP:
+        return pa.timestamp("us")
+    # Whole numbers are computed in 64 bits, so that nothing overflows here.
+    return pa.int64() if kind.base is Base.INTEGER else kind.arrow()
+
+
+def _scalar(worker: _Worker, declared: Declared) -> Callable[[pa.ChunkedArray], pa.Array]:
+    def function(records: pa.ChunkedArray) -> pa.Array:
+        pairs = zip(records.combine_chunks().flatten(), declared.args, strict=True)
+        rows = list(zip(*(_given(column, kind) for column, kind in pairs), strict=True))
+        found = worker.ask(declared.name, rows)
+        return pa.concat_arrays([_converted(value, declared) for value in found])
+
+    return function
+
+
+def _given(column: pa.Array, kind: SqlType) -> list[object]:
+    """The values that a scalar function takes: dates as days, timestamps as milliseconds."""
+    if kind.base is Base.DATE:
+        column = column.cast(pa.int32())
+    if kind.base is Base.TIMESTAMP:
+        column = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _converted(value: object, declared: Declared) -> pa.Array:
+    """A scalar function's value in its declared type; NULL if it is none of that type."""
+    kind = declared.returns
+    made = pa.timestamp("ms") if kind.base is Base.TIMESTAMP else kind.arrow()
+    try:
+        found = pa.array([value], made)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        found = pa.nulls(1, made)
+    return found.cast(_result(declared))
 
 
 def failed() -> str:
@@ -186,6 +236,8 @@ def _in_duckdb(name: str) -> str:
 
 
 def _duckdb(name: str, kind: SqlType) -> str:
+    if kind.base is Base.DECIMAL:
+        return f"DECIMAL({kind.precision}, {kind.scale})"
     if kind.base not in _TYPES:
         raise Untranslatable(f"{name} with a {kind}")
     return _TYPES[kind.base]

@@ -72,7 +72,8 @@ _KUBERNETES = {
 }
 # Not Spark's zip of PySpark either: every Python process would compile it, while the installed
 # PySpark is compiled already.
-_NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
+_NOT_LINKED = ("work", "tmp", "bin", "jars", "python", "__pycache__")
+_LOADED_FIRST = "load-spark-env.sh"
 # A system property, because spark-submit refuses a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
 # By default Java starts with a 64th of the machine's memory and returns none of it.
@@ -87,6 +88,15 @@ _NO_ROWS = (
     "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"
 )
+# At each start Java says that it uses a module of Spark's choice: a warning that nobody can act
+# upon, and that no option silences.  A signal to the whole process group is not for this reader.
+_QUIETER = """\
+. '{package}/bin/load-spark-env.sh'
+exec 2> >(trap '' INT TERM
+  while IFS= read -r line || [[ -n $line ]]; do
+    [[ $line == "WARNING: Using incubator modules: "* ]] || printf '%s\\n' "$line"
+  done >&2)
+"""
 # A task's outermost method runs once per task; compiling it took 10 MB after 400 tasks.
 _NOT_COMPILED = "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,*TaskRunner.run"
 # In a JVM that only plans, schedules or moves bytes the second compiler just takes CPU.
@@ -164,15 +174,20 @@ def prepare_local(home: Path) -> None:
     package = _package()
     root = (home / "spark").resolve()
     (root / "tmp").mkdir(parents=True, exist_ok=True)
-    for name in ("jars", "python"):  # links that earlier versions made
+    for name in ("bin", "jars", "python"):  # links that earlier versions made
         if (root / name).is_symlink():
             (root / name).unlink()
-    (root / "jars").mkdir(exist_ok=True)
+    for name in ("bin", "jars"):
+        (root / name).mkdir(exist_ok=True)
     # Our image has one jar in place of all.
     launchers = list((package / "jars").glob("spark-launcher_*.jar"))
     launchers = launchers or list((package / "jars").glob("*.jar"))
     entries = [e for e in package.iterdir() if e.name not in _NOT_LINKED]
-    for entry in [*entries, *launchers]:
+    scripts = [e for e in (package / "bin").iterdir() if e.name != _LOADED_FIRST]
+    first, text = root / "bin" / _LOADED_FIRST, _QUIETER.format(package=package)
+    if not first.is_file() or first.read_text(encoding="utf-8") != text:  # others may read it now
+        first.write_text(text, encoding="utf-8")
+    for entry in [*entries, *scripts, *launchers]:
         link = root / entry.relative_to(package)
         if not link.is_symlink():
             link.symlink_to(entry)

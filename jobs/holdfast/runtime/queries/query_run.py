@@ -104,6 +104,14 @@ class QueryRun(ABC):
 
     # -- start -------------------------------------------------------------------------------
 
+    def restores(self) -> bool:
+        """Whether its changelog has records, which its stores may lack."""
+        changelog = self._topics.changelog
+        if changelog is None:
+            return False
+        bounds = self._services.admin.bounds(changelog.name)
+        return any(start < end for start, end in bounds.values())
+
     def prepare(self) -> None:
         """Claims the sink, opens all stores (or fences stream producers), levels partitions.
 

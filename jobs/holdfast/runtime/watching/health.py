@@ -1,6 +1,7 @@
 """Liveness and readiness of a job, for probes and people.
 
-    starting Spark → restoring … → starting the streams → serving → stopping
+    starting Spark → preparing … → restoring or starting each query → starting the streams
+    → serving → stopping
 
 Only a serving job is ready, and only while its queries commit new records: if a commit takes far
 longer than usual, or a query stands still, the job is not ready, and says what the query waits for.
