@@ -85,7 +85,6 @@ def run(
     tracer = open_tracer(settings)
     try:
         admin = Admin(settings.client())
-        admin.wait_ready(30.0)
         book = _book(admin, settings)
         layouts = Layouts(book)
         lease = Lease(settings, book, this_driver(settings), stop)
@@ -150,7 +149,8 @@ def _registered(topology: Topology, settings: Settings) -> Topology:
 
 
 def _book(admin: Admin, settings: Settings) -> OrderBook:
-    """The job's orders, as they are now."""
+    """The job's orders, as they are now; waits for a broker."""
+    admin.wait_ready(30.0)
     replicas = settings.state.changelog_replicas
     book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
     book.refresh()
