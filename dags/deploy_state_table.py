@@ -7,6 +7,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, TriggerRule
 
 from holdfast_airflow.assets import PublishDeployment
+from holdfast_airflow.lineage import DeployOperator
 from holdfast_airflow.locks.tasks import RUNS_AT_ONCE, lock_job, unlock_job
 from holdfast_airflow.operator import HoldfastOperator, LeftOutOperator, RollBackOperator
 from holdfast_airflow.params import deploy_params
@@ -67,8 +68,12 @@ with DAG(
     lock = lock_job()
     validate = HoldfastOperator(task_id="validate_and_explain", step=CHECK)
     topics = HoldfastOperator(task_id="create_topics", step=TOPICS)
-    deploy = HoldfastOperator(
-        task_id="deploy", step=DEPLOY, retries=1, execution_timeout=timedelta(hours=2)
+    deploy = DeployOperator(
+        task_id="deploy",
+        step=DEPLOY,
+        explained=validate.task_id,
+        retries=1,
+        execution_timeout=timedelta(hours=2),
     )
     caught_up = CaughtUpSensor(task_id="wait_until_caught_up", poke_interval=10)
     smoke = HoldfastOperator(task_id="smoke_check", step=SMOKE)

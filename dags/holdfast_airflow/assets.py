@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
     from holdfast_airflow.request import Request
 
-__all__ = ["TABLES", "PublishChaos", "PublishCompaction", "PublishDeployment", "asset_uri"]
+__all__ = [
+    "TABLES",
+    "PublishChaos",
+    "PublishCompaction",
+    "PublishDeployment",
+    "asset_uri",
+    "cluster_of",
+]
 
 TABLES = "holdfast-tables"
 """The alias of every table's asset, for DAGs that any table triggers."""
@@ -48,7 +55,7 @@ class _Publish(BaseOperator):
         raise NotImplementedError
 
     def execute(self, context: Context) -> list[str]:
-        cluster = _cluster(request_of(context))
+        cluster = cluster_of(request_of(context))
         run = f"{context['dag'].dag_id}/{context['run_id']}"
         uris = []
         for table, facts in self.events(context):
@@ -136,7 +143,7 @@ def _compacted(topic: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def _cluster(request: Request) -> str:
+def cluster_of(request: Request) -> str:
     """The name of the Kafka cluster: the one that this Airflow gives it, else its first host."""
     given: str | None = request.params.get("bootstrap_servers")
     if given:

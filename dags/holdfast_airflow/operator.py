@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,12 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from airflow.providers.cncf.kubernetes.utils.container import get_container_termination_message
 from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    TaskDeferred,
+)
 from kubernetes.client import models as k8s
 
 from holdfast_airflow import environment, pods
@@ -38,6 +44,7 @@ REASON = "reason"
 """XCom key for the reason of a failed task."""
 
 _INTERRUPTED = 130
+_LOG_EVERY_S = 10
 
 
 def request_of(context: Context) -> Request:
@@ -57,6 +64,9 @@ class HoldfastOperator(KubernetesPodOperator):
 
     The step's JSON is the task's XCom.  A refusal (exit status 2) fails the task at once, any other
     failure may be retried; both leave the reason as XCom `reason`.
+
+    Where Airflow defers (its setting `operators.default_deferrable`, or `deferrable`), no worker
+    waits for a pod; a process of this machine needs its worker.
 
     Args:
         step: what to run.
@@ -83,6 +93,8 @@ class HoldfastOperator(KubernetesPodOperator):
             log_pod_spec_on_failure=False,
             container_name_log_prefix_enabled=False,
             on_finish_action="delete_pod",
+            # The triggerer reads the log of a pod that no worker waits for.
+            logging_interval=_LOG_EVERY_S,
             **kwargs,
         )
         self.step = step
@@ -90,15 +102,23 @@ class HoldfastOperator(KubernetesPodOperator):
 
     def execute(self, context: Context) -> Any:
         request = self.asked(context)
-        began = time.monotonic()
+        began, how = time.monotonic(), "ended"
         self.log.info("%s begins, %s.", self._place(), _where(request))
         try:
             if request.local:
                 return self._run_process(request, context)
             self.prepare_pod(request)
-            return self._run_pod(context)
+            return self._run_pod(context, lambda: super(HoldfastOperator, self).execute(context))
+        except TaskDeferred:
+            how = "goes on without a worker"
+            raise
         finally:
-            self.log.info("%s ended after %.1f s.", self.task_id, time.monotonic() - began)
+            self.log.info("%s %s after %.1f s.", self.task_id, how, time.monotonic() - began)
+
+    def trigger_reentry(self, context: Context, event: dict[str, Any]) -> Any:
+        """Goes on after a wait without a worker: the pod has ended, or has more to tell."""
+        reenter = super().trigger_reentry
+        return self._run_pod(context, lambda: reenter(context, event))
 
     def _place(self) -> str:
         """Its name, and its place among the tasks of its DAG."""
@@ -170,21 +190,22 @@ class HoldfastOperator(KubernetesPodOperator):
         if sidecar.resources == PodDefaults.SIDECAR_CONTAINER.resources:
             sidecar.resources = pods.resources("1m", "10Mi", "32Mi")
 
-    def _run_pod(self, context: Context) -> Any:
+    def _run_pod(self, context: Context, run: Callable[[], Any]) -> Any:
         try:
-            return super().execute(context)
+            return run()
         except (AirflowFailException, AirflowSkipException):
             raise
         except AirflowException as error:
             status = self._exit_status()
             if status is None:  # the pod was lost, or never ran
                 raise _failure(context, str(error), final=False) from error
-            message = get_container_termination_message(self.remote_pod, self.base_container_name)
+            pod = self.remote_pod or self.pod
+            message = get_container_termination_message(pod, self.base_container_name)
             raise self._refusal(context, status, str(message or "")) from None
 
     def _exit_status(self) -> int | None:
-        found = self.remote_pod.status.container_statuses if self.remote_pod else None
-        for container in found or []:
+        pod = self.remote_pod or self.pod
+        for container in (pod.status.container_statuses if pod else None) or []:
             if container.name == self.base_container_name and container.state.terminated:
                 return int(container.state.terminated.exit_code)
         return None

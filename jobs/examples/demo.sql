@@ -1,4 +1,4 @@
--- The demo: five tables over four streams, one job.
+-- The demo: six tables over five streams, one job.
 -- Names that are not quoted are upper-case, in JSON as well; event time is in ms.
 
 SET 'state.partitions' = '4';
@@ -61,5 +61,15 @@ CREATE STREAM payments (customer VARCHAR, amount DOUBLE, ts BIGINT)
 CREATE TABLE payments_per_customer AS
   SELECT customer, COUNT(*) AS payments, SUM(amount) AS total
   FROM payments
+  GROUP BY customer
+  EMIT CHANGES;
+
+-- The same payments in Avro: the schemas of the topic and of the table are in a registry.
+CREATE STREAM avro_payments (customer VARCHAR, amount DOUBLE, ts BIGINT)
+  WITH (KAFKA_TOPIC = 'avro_payments', VALUE_FORMAT = 'AVRO', PARTITIONS = 2, TIMESTAMP = 'ts');
+
+CREATE TABLE avro_payments_per_customer AS
+  SELECT customer, COUNT(*) AS payments, SUM(amount) AS total
+  FROM avro_payments
   GROUP BY customer
   EMIT CHANGES;

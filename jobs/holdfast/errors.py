@@ -23,6 +23,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidStatement",
     "InvalidTestCase",
+    "JobOwned",
     "KafkaUnavailable",
     "Moved",
     "NoHolder",
@@ -245,6 +246,10 @@ class SchemaMissing(Refused):
 
 class SchemaRefused(ResultRefused):
     """A schema is malformed, or takes no such columns or values, or the registry refuses it."""
+
+
+class JobOwned(Refused):
+    """Another driver runs the job: end one of the two."""
 
 
 class SinkOwned(Refused):

@@ -1,7 +1,7 @@
 """`python -m tests.chaos.mutant_runs`: the whole proof, on real processes, of each broken engine
 (make chaos-mutants).
 
-Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; six
+Each mutant is a run of `make chaos` of its own, short and aimed at the moment that shows it; seven
 runs of the engine as it is come first and must be valid.  Mutants that only a simulated history
 shows (two drivers at one step, a cut of batches, another rule for a value) come last.
 """
@@ -9,16 +9,20 @@ shows (two drivers at one step, a cut of batches, another rule for a value) come
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
+
+from tests.support.redis_server import RedisServer
 
 __all__ = ["RUNS", "Ended", "MutantRun", "as_table", "main", "outcome_of"]
 
@@ -51,12 +55,16 @@ class MutantRun:
         kind = "-zombies" if self.zombies else _KINDS.get(self.load, "")
         return self.mutant or f"none{kind}"
 
-    def command(self, home: Path) -> list[str]:
+    @property
+    def needs_redis(self) -> bool:
+        return "{redis}" in self.load
+
+    def command(self, home: Path, redis: str = "") -> list[str]:
         """`make chaos` of it; no query servers, which no mutant is about."""
         aimed = f"--components {self.component} --faults {self.fault} --moments {self.moment}"
         # They sleep for longer than it takes to replace them, also on a slow machine.
         asleep = " --set transaction.timeout.ms=20000" if self.zombies else ""
-        load = self.load.format(home=home)
+        load = self.load.format(home=home, redis=redis)
         asked = {
             "MUTANT": self.mutant,
             "ROUNDS": self.rounds,
@@ -74,12 +82,14 @@ _ZOMBIES = ("executor", "kill,pause", "checked,recovery", 6, 31, True)
 _STANDBY = "--keys 20000 --set standby.replicas=1"
 _SNAPSHOTS = "--keys 20000 --set snapshot.uri={home}/snapshots --set snapshot.interval.ms=1000"
 _DAMAGED = f"{_SNAPSHOTS} --set snapshot.retained=1"
+_REMOTE = "--keys 20000 --set state.backend=remote --set state.remote.uri={redis}"
 _RESCALE = "--keys 2000"
 _KINDS = {
     _RESCALE: "-rescales",
     _STANDBY: "-standbys",
     _SNAPSHOTS: "-snapshots",
     _DAMAGED: "-damaged-snapshots",
+    _REMOTE: "-remote-stores",
 }
 RUNS = (
     MutantRun("", "executor,driver", "kill", "produced,committed"),
@@ -98,6 +108,7 @@ RUNS = (
         rounds=4,
         load=_DAMAGED,
     ),
+    MutantRun("", "remote-store,executor", "empty-stores,kill", "random", load=_REMOTE),
     MutantRun("commit-skipped", "executor", "kill", "random"),
     MutantRun("write-before-commit", "executor", "kill", "produced"),
     MutantRun("marker-left-out", "driver", "kill", "written"),
@@ -115,6 +126,9 @@ RUNS = (
         "store-of-another", "executor", "swap-volumes", "random", rounds=1, load="--keys 20000"
     ),
     MutantRun("offset-of-another", "topic", "recreate-topic", "random", rounds=1),
+    MutantRun(
+        "remote-loss-unnoticed", "remote-store", "empty-stores", "random", rounds=1, load=_REMOTE
+    ),
 )
 
 
@@ -163,7 +177,12 @@ def main(only: str | None, home: Path) -> None:
         raise click.BadParameter(
             f"there is no {', no '.join(sorted(unknown))}", param_hint="--only"
         )
-    ended = list(_ended([run for run in RUNS if run.name in names], home.absolute()))
+    runs = [run for run in RUNS if run.name in names]
+    if shutil.which("redis-server") is None and any(run.needs_redis for run in runs):
+        skipped = ", ".join(run.name for run in runs if run.needs_redis)
+        click.echo(f"redis-server is not installed, so these are left out: {skipped}", err=True)
+        runs = [run for run in runs if not run.needs_redis]
+    ended = list(_ended(runs, home.absolute()))
     click.echo(as_table(ended))
     found = all(e.as_it_should for e in ended) and (only is not None or _simulated_are_found())
     raise SystemExit(0 if found else 1)
@@ -190,10 +209,10 @@ def _one(run: MutantRun, home: Path) -> Ended:
         file.unlink()
     began = time.monotonic()
     environment = {**os.environ, "CHAOS_ORPHANS": "1" if run.zombies else ""}
-    with home.with_suffix(".log").open("w") as log:
-        subprocess.run(
-            run.command(home), cwd=_ROOT, env=environment, stdout=log, stderr=log, check=False
-        )
+    with ExitStack() as server, home.with_suffix(".log").open("w") as log:
+        redis = server.enter_context(RedisServer(home)).uri if run.needs_redis else ""
+        command = run.command(home, redis)
+        subprocess.run(command, cwd=_ROOT, env=environment, stdout=log, stderr=log, check=False)
     seconds = time.monotonic() - began
     file = judged / "verdict.json"
     verdict, found_by = outcome_of(orjson.loads(file.read_bytes())) if file.exists() else ("", ())

@@ -20,10 +20,11 @@ change.
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
 | store-of-another    | stores are not asked whose rows they hold, nor of which history         |
 | offset-of-another   | a topic that was made again is read on from the old one's offsets       |
+| remote-loss-unnoticed| a read of a remote store does not ask whether its rows are still there |
 
-The last six need what no general simulated history has: standbys, snapshots, a rescale, a driver
-that is another process, stores that change places on disk, and the driver's own code broken as well
-(`IN_DRIVER`).
+The last seven need what no general simulated history has: standbys, snapshots, a rescale, a driver
+that is another process, stores that change places on disk, the driver's own code broken as well
+(`IN_DRIVER`), and a database.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from typing import Any, cast
 from holdfast.runtime.queries import start
 from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
+from holdfast.state.remote.store import RemoteStore
 from holdfast.state.table_store import TableStore
 from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks import standbys, state_task, stream_task
@@ -288,6 +290,10 @@ def _offset_of_another() -> list[Patch]:
     ]
 
 
+def _remote_loss_unnoticed() -> list[Patch]:
+    return [(RemoteStore, "_check", lambda *_: None)]
+
+
 def _producers(mutant: Callable[[Any], Any]) -> list[Patch]:
     modules = (state_task, stream_task)
     return [(module, _PRODUCER, mutant(vars(module)[_PRODUCER])) for module in modules]
@@ -308,13 +314,14 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "key-of-a-life": _key_of_a_life,
     "store-of-another": _store_of_another,
     "offset-of-another": _offset_of_another,
+    "remote-loss-unnoticed": _remote_loss_unnoticed,
 }
 MUTANTS = tuple(_MUTANTS)
 IN_DRIVER = frozenset({"offset-of-another"})
 """Those that break the driver's code, too."""
 _OF_FAMILIES = (
     "standby-misses-rows", "snapshot-misses-rows", "rescale-misses-the-tail", "key-of-a-life",
-    "store-of-another", *IN_DRIVER,
+    "store-of-another", "remote-loss-unnoticed", *IN_DRIVER,
 )  # fmt: skip
 SIMULATED = tuple(name for name in MUTANTS if name not in _OF_FAMILIES)
 """Those that a general simulated history can show."""

@@ -20,12 +20,14 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 """
 # What starts programs, opens files, names connections, or is for who runs processes.
 _NEVER = (
-    "application.id", "bootstrap.servers", "driver.memory.mb", "executor.memory.mb", "executors",
+    "application.id", "bootstrap.servers", "driver.lease", "driver.memory.mb",
+    "executor.memory.mb", "executors",
     "executors.keep", "functions", "home", "metrics.port", "spark.master", "spark.secret.file",
     "savepoint.from", "savepoint.topics", "snapshot.interval.ms", "snapshot.retained",
     "snapshot.uri", "standby.replicas",
     "state.cleanup.delay.ms", "state.dir", "state.remote.password.file",
     "state.remote.timeout.ms", "state.remote.uri", "state.remote.user",
+    "tracing.endpoint", "tracing.sample.share",
     "kafka.plugin.library.paths", "kafka.sasl.kerberos.kinit.cmd", "kafka.bootstrap.servers",
     "kafka.sasl.password", "kafka.sasl.password.file", "kafka.ssl.engine.location",
     "kafka.ssl.ca.location", "kafka.debug", "kafka.client.id", "kafka.",

@@ -145,6 +145,7 @@ _SAVEPOINT = (
 _RESCALE = (
     "tests/integration/runtime/test_rescale.py::test_a_query_is_rescaled_while_records_come_in"
 )
+_RELEASE = "tests/e2e/test_release.py::test_a_release_is_whole_and_says_what_it_skips"
 _SERVERS = "tests/integration/serve/test_servers.py::test_one_server_is_killed_and_no_look_up_fails"
 # Nothing runs whole benchmarks: their arguments alone are tried.
 _BENCH = "tests/unit/test_docs.py::test_arguments_of_benchmarks_parse"
@@ -201,6 +202,8 @@ ELSEWHERE: dict[str, str] = {
     "make profile": _BENCH,
     "make profile PROFILE_ARGS='--workload b'": _BENCH,
     # Airflow, in its own environment.
+    "make release": _RELEASE,
+    "make release BASE_IMAGE=debian:bookworm-slim@sha256:1b92…": _RELEASE,
     "make setup-airflow": _DAGS,
     "holdfast kafka start && holdfast produce movies": _DAGS,
     ".ci/airflow dags test deploy_state_table --conf '{\n"

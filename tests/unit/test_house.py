@@ -151,6 +151,17 @@ def test_images_are_labelled_with_what_they_are() -> None:
         text = file.read_text(encoding="utf-8")
         last = text[text.rindex("\nFROM") :]
         assert "LABEL org.opencontainers.image.title=" in last, file.parent.name
+        assert re.search(r"image\.description=\".+\" .*image\.licenses=\".+\"\n", last, re.DOTALL)
     build = (ROOT / "k8s" / "images" / "build").read_text(encoding="utf-8")
-    for label in ("version", "revision"):
+    for label in ("version", "revision", "base.name", "base.digest"):
         assert f"org.opencontainers.image.{label}=" in build
+
+
+def test_every_version_has_its_notes_for_upgrades() -> None:
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    notes = (ROOT / "jobs" / "docs" / "releases.md").read_text(encoding="utf-8")
+    told = re.findall(r"^### (\S+), from ([0-9.]+)$", notes, re.MULTILINE)
+    versions = re.findall(r"^## \[([^\]]+)\]", log, re.MULTILINE)
+    assert [version for version, _ in told] == versions
+    kept = ROOT / "tests" / "integration" / "upgrade" / "releases"
+    assert {before for _, before in told} <= {folder.name for folder in kept.iterdir()}

@@ -11,6 +11,11 @@
 {{- define "holdfast.serve" -}}{{ include "holdfast.name" . }}-serve{{- end }}
 {{- define "holdfast.sparkSecret" -}}{{ .Values.spark.existingSecret | default (printf "%s-spark" (include "holdfast.name" .)) }}{{- end }}
 
+{{/* What the driver is called to drivers of the same job elsewhere; another pod of this name is its restart. */}}
+{{- define "holdfast.driverName" -}}
+- {name: HOLDFAST_DRIVER_NAME, value: {{ printf "pod %s-0 in namespace %s" (include "holdfast.driver" .) .Release.Namespace | quote }}}
+{{- end }}
+
 {{/* Quoted where it is used: it is a user's text. */}}
 {{- define "holdfast.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}

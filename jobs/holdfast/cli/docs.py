@@ -23,6 +23,7 @@ PAGES = {
     "chaos.md": "break a running job, and judge it",
     "compaction.md": "survey, plan, apply, verify",
     "kubernetes.md": "the charts, a kind cluster, chaos in the cluster",
+    "releases.md": "what a release consists of; notes for upgrades, by version",
     "airflow.md": "DAGs that deploy, break and compact",
     "security.md": "query servers: access control, and what is not protected",
     "security-deployment.md": "secrets, the chart, DAGs, Spark's ports",

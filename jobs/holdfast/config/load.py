@@ -38,10 +38,10 @@ __all__ = [
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
 # Read elsewhere: by the local Kafka and Spark, the command line itself, the tests, the DAGs,
-# the executors.
+# the executors, the lease of the driver.
 _OTHERS = (
     "LOCAL_", "CLASS_ARCHIVE", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER",
-    "STATUS_URL", "NODE_NAME",
+    "STATUS_URL", "NODE_NAME", "DRIVER_NAME",
 )  # fmt: skip
 _KSQL, _REGISTRY = "ksql.", "schema.registry."
 _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)

@@ -41,7 +41,8 @@ KAFKA_RESERVED = {
 
 _DAY_MS = 86_400_000
 _GIB = 1 << 30
-_SPARK_HEAP_MIN_MB = 450  # Spark refuses to start with less (UnifiedMemoryManager)
+# Spark refuses less than 450 MiB without one survivor space (UnifiedMemoryManager, SPARK-12081).
+_SPARK_HEAP_MIN_MB = 460
 
 
 def _job() -> tuple[Property, ...]:
@@ -78,6 +79,13 @@ def _job() -> tuple[Property, ...]:
             ("metrics_port",),
             values.whole(0, 65_535),
             "port of the driver's Prometheus endpoint; 0 takes a free one",
+        ),
+        Property(
+            "driver.lease",
+            ("lease",),
+            values.flag(),
+            "refuse to start while another driver runs the job; false, if the brokers take no "
+            "session.timeout.ms of 6 s: two drivers then fence each other",
         ),
         Property(
             "transaction.timeout.ms",
@@ -348,6 +356,24 @@ def _rocksdb() -> tuple[Property, ...]:
     )
 
 
+def _tracing() -> tuple[Property, ...]:
+    return (
+        Property(
+            "tracing.endpoint",
+            ("tracing", "endpoint"),
+            values.collector(),
+            "the collector that gets a trace of each batch, by OTLP over HTTP (holdfast[otel])",
+            default="none",
+        ),
+        Property(
+            "tracing.sample.share",
+            ("tracing", "sample_share"),
+            values.number(0, 1),
+            "the share of batches that are traced",
+        ),
+    )
+
+
 def _spark() -> tuple[Property, ...]:
     return (
         Property(
@@ -422,6 +448,7 @@ _OF_SETTINGS = (
     *_job(),
     *_ingest(),
     *_warn(),
+    *_tracing(),
     *_state(),
     *_remote(),
     *_snapshots(),

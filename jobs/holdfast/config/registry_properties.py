@@ -13,7 +13,12 @@ def _of(name: str, field: str, kind: values.Kind, doc: str) -> Property:
 
 
 REGISTRY_PROPERTIES = (
-    _of("url", "url", values.text("URLs"), "the schema registry; several servers with commas"),
+    _of(
+        "url",
+        "url",
+        values.text("URLs"),
+        "the schema registry; several servers with commas; else that of `holdfast registry start`",
+    ),
     _of(
         "basic.auth.user.info",
         "user_info",

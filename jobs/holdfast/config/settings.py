@@ -17,6 +17,7 @@ __all__ = [
     "Settings",
     "SnapshotSettings",
     "StateSettings",
+    "TracingSettings",
 ]
 
 
@@ -167,6 +168,14 @@ class RegistrySettings:
 
 
 @dataclass(frozen=True)
+class TracingSettings:
+    """Where spans of batches are exported to; `endpoint` empty: nowhere."""
+
+    endpoint: str = ""
+    sample_share: float = 1.0  # of batches
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything one job needs beside its statements."""
 
@@ -177,6 +186,7 @@ class Settings:
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
     retry_timeout_ms: int = 300_000  # how long a batch is retried before the job gives up
+    lease: bool = True  # refuse to start while another driver runs the job
     metrics_port: int = 0  # 0: any free port
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes
@@ -188,6 +198,7 @@ class Settings:
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
     warn: WarnShares = field(default_factory=WarnShares)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
 
     def client(self) -> dict[str, str]:
         """The librdkafka properties common to every client of the job."""

@@ -14,7 +14,9 @@ __all__ = ["LIMIT", "STATEMENT_PROPERTIES"]
 
 # Of COLLECT_LIST and COLLECT_SET; its values are checked where the aggregate is.
 LIMIT = re.compile(r"ksql\.functions\.[a-z0-9_]+\.limit")
-_FORMATS = ("json", "delimited", "kafka", "none")
+_FORMATS = (
+    "json", "delimited", "kafka", "none", "avro", "json_sr", "protobuf", "protobuf_nosr",
+)  # fmt: skip
 
 
 def _of_set(name: str, kind: values.Kind, doc: str, default: str) -> Property:
@@ -43,8 +45,8 @@ STATEMENT_PROPERTIES = (
     ),
     _of_set(
         "ksql.persistence.default.format.value",
-        values.choice(*_FORMATS),
-        "VALUE_FORMAT where a statement gives none",
+        values.choice(*_FORMATS, "required"),
+        "VALUE_FORMAT where a statement gives none; with `required` it must, as in ksqlDB",
         "json",
     ),
     _of_set(

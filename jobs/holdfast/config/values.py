@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 __all__ = [
     "Kind",
     "choice",
+    "collector",
     "database",
     "flag",
     "name",
@@ -196,6 +197,20 @@ def database() -> Kind:
     return Kind(
         "redis://host:port/number, rediss://host:port/number or dynamodb://region/table", parse
     )
+
+
+def collector() -> Kind:
+    """The URL of a server that takes OTLP over HTTP, without credentials."""
+
+    def parse(value: object) -> str:
+        found = str(value).strip().rstrip("/")
+        parts = urlsplit(found)
+        if found and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query):
+            raise ValueError("it is none")
+        _refuse_credentials(parts, "give them in OTEL_EXPORTER_OTLP_HEADERS")
+        return found
+
+    return Kind("http://host:port or https://host:port", parse)
 
 
 def _check_redis(parts: SplitResult) -> None:

@@ -7,6 +7,7 @@ Options:
         read the newest snapshots of a running job.
     functions: Python files of user-defined functions, separated by commas; executors read them
         under the same paths.
+    schema.registry.url and the like: the job's properties, where statements list no columns.
 
 Each state partition is one input partition, which the task fetches to its executor's disk.
 """
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from holdfast.config.load import Origin, build_settings
 from holdfast.errors import InvalidConfig, InvalidStatement
 from holdfast.frames.saved_tables import (
     SavedPartition,
@@ -28,7 +30,9 @@ from holdfast.frames.saved_tables import (
     of_snapshots,
 )
 from holdfast.sql.parse.script import did_you_mean
+from holdfast.transport.registry import registry_of
 from holdfast.types.schema import Column
+from holdfast.types.schemas import Schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["HoldfastSource"]
 
 _OPTIONS = ("uri", "table", "savepoint", "application", "statements", "functions")
+_REGISTRY = "schema.registry."  # what properties of the registry begin with
 
 
 class HoldfastSource(DataSource):
@@ -82,9 +87,20 @@ def _tables(options: Mapping[str, str]) -> SavedTables:
     uri = options["uri"]
     functions = [part.strip() for part in options.get("functions", "").split(",") if part.strip()]
     if "savepoint" in options:
-        return of_savepoint(uri, options["savepoint"], functions)
+        return of_savepoint(uri, options["savepoint"], functions, _registry(options))
     text = _read(Path(options["statements"]))
-    return of_snapshots(uri, options["application"], text, functions)
+    return of_snapshots(uri, options["application"], text, functions, _registry(options))
+
+
+def _registry(options: Mapping[str, str]) -> Schemas | None:
+    """The registry that the options name.
+
+    Raises:
+        InvalidConfig: one of its properties is wrong.
+    """
+    given = {name: value for name, value in options.items() if name.startswith(_REGISTRY)}
+    settings = build_settings([Origin("option", given)], options.get("application", ""))
+    return registry_of(settings.registry.client())
 
 
 def _check(options: Mapping[str, str]) -> None:
@@ -94,7 +110,7 @@ def _check(options: Mapping[str, str]) -> None:
         InvalidConfig: an option is unknown or missing, or options contradict each other.
     """
     for name in options:
-        if name not in _OPTIONS:
+        if name not in _OPTIONS and not name.startswith(_REGISTRY):
             hint = did_you_mean(name, _OPTIONS) or f"the options are {', '.join(_OPTIONS)}."
             raise InvalidConfig(f"The format holdfast has no option {name}.", action=hint)
     live = {"application", "statements"} & set(options)

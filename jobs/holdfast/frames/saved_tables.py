@@ -44,6 +44,7 @@ from holdfast.tasks.compatibility import state_fits
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.internal_topics import for_application
 from holdfast.types.schema import BIGINT, Column
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import AggregateStep, Query, Source, Topology
 
 __all__ = ["LeftOut", "SavedPartition", "SavedTable", "SavedTables", "of_savepoint", "of_snapshots"]
@@ -258,44 +259,62 @@ class SavedTables:
         )
 
 
-def of_savepoint(uri: str, reference: str, functions: Sequence[str] = ()) -> SavedTables:
+def of_savepoint(
+    uri: str, reference: str, functions: Sequence[str] = (), schemas: Schemas | None = None
+) -> SavedTables:
     """The tables of a savepoint.
 
     Args:
         uri: the value of `snapshot.uri`.
         reference: `APPLICATION/NAME`.
         functions: Python files that register the job's functions and aggregates.
+        schemas: the registry, for statements that take their columns from there.
 
     Raises:
         Refused: there is no such savepoint.
-        InvalidStatement: the job uses functions that were not given.
+        InvalidStatement: the job uses functions, or a registry, that were not given.
+        RegistryUnavailable: the registry does not answer.
         SnapshotDamaged, SnapshotsUnavailable: its document cannot be read.
     """
     application_id, name = split_reference(reference)
     found = SavepointPlace(uri, application_id).read(name)
-    topology = _compiled(found.text, application_id, functions, f"the savepoint {reference}")
+    whose = f"the savepoint {reference}"
+    topology = _compiled(found.text, application_id, functions, schemas, whose)
     return SavedTables(uri, application_id, topology, tuple(functions), found)
 
 
 def of_snapshots(
-    uri: str, application_id: str, statements: str, functions: Sequence[str] = ()
+    uri: str,
+    application_id: str,
+    statements: str,
+    functions: Sequence[str] = (),
+    schemas: Schemas | None = None,
 ) -> SavedTables:
     """The tables of the newest snapshots of a job; snapshots do not carry its statements.
 
     Args:
-        uri, functions: see `of_savepoint`.
+        uri, functions, schemas: see `of_savepoint`.
         statements: text of the SQL file that the job runs.
 
     Raises:
-        InvalidStatement: the statements are wrong, or use functions that were not given.
+        InvalidStatement: the statements are wrong, or use functions, or a registry, that were not
+            given.
+        RegistryUnavailable: the registry does not answer.
     """
-    topology = _compiled(statements, application_id, functions, f"the job {application_id}")
+    whose = f"the job {application_id}"
+    topology = _compiled(statements, application_id, functions, schemas, whose)
     return SavedTables(uri, application_id, topology, tuple(functions))
 
 
-def _compiled(text: str, application_id: str, functions: Sequence[str], whose: str) -> Topology:
+def _compiled(
+    text: str,
+    application_id: str,
+    functions: Sequence[str],
+    schemas: Schemas | None,
+    whose: str,
+) -> Topology:
     try:
-        topology = compile_text(text, extra_aggregates=load_functions(functions))
+        topology = compile_text(text, extra_aggregates=load_functions(functions), schemas=schemas)
     except InvalidStatement as error:
         raise InvalidStatement(
             f"The statements of {whose} cannot be planned: {error.fact}",

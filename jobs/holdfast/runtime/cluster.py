@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from pyspark import SparkContext
@@ -13,7 +13,13 @@ from pyspark import SparkContext
 from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing, HoldfastError
 from holdfast.runtime.jvm.descriptions import stage
-from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
+from holdfast.runtime.jvm.spark_internals import (
+    Executor,
+    ended_executors,
+    executors,
+    located,
+    on_state_workers,
+)
 from holdfast.runtime.placement import Goal, Placement, Stores, placed
 from holdfast.tasks.plan import (
     Assigned,
@@ -42,13 +48,23 @@ class Cluster:
 
     Safe to use from several queries' threads.
 
+    Args:
+        expected: tells how many executors there shall be; None: the setting `executors`.
+
     Attributes:
         changed: set when executors should keep other stores than before; whoever tells them
             clears it.
     """
 
-    def __init__(self, context: SparkContext, settings: Settings, state_dir: str) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        settings: Settings,
+        state_dir: str,
+        expected: Callable[[], int] | None = None,
+    ) -> None:
         self._context = context
+        self._expected = expected or (lambda: settings.placement.executors)
         self._settings = settings
         self._state_dir = state_dir
         self._lock = threading.RLock()
@@ -132,8 +148,8 @@ class Cluster:
         """
         with self._lock:
             alive = executors(self._context)
-            enough = len(alive) >= self._settings.placement.executors
-            if self._surveys and enough and (alive != self._known or self._stale):
+            changed = alive != self._known or self._stale
+            if self._surveys and changed and len(alive) >= self._expected():
                 self._survey()
 
     def duties(self) -> StandbyDuties:
@@ -319,10 +335,12 @@ class Cluster:
             self.changed.set()
 
     def _await_executors(self) -> None:
-        expected = self._settings.placement.executors
         deadline = time.monotonic() + self._settings.placement.wait_ms / 1000
         started = time.monotonic()
-        while len(executors(self._context)) < expected and time.monotonic() < deadline:
+        while (
+            len(executors(self._context)) < (expected := self._expected())
+            and time.monotonic() < deadline
+        ):
             time.sleep(_POLL_S)
         waited = time.monotonic() - started
         if waited > _POLL_S:
@@ -338,11 +356,15 @@ class Cluster:
                 self._known, self._stale = alive, False
                 return
             time.sleep(_POLL_S)
+        expected, ended = self._expected(), ended_executors(self._context)
         raise ExecutorsMissing(
-            f"{len(alive)} executors are alive, not all of them answer "
-            f"({self._settings.placement.executors} expected).",
-            cause="executors are starting, or were just killed",
-            action="wait; look at the executors' logs if it lasts",
+            f"{len(alive)} executors are alive, not all of them answer ({expected} expected); "
+            f"{ended} have ended since the driver's start.",
+            cause="executors are starting, or were just killed; or they end as they start"
+            if ended > expected
+            else "executors are starting, or were just killed",
+            action="wait; if it lasts, look at the executors' logs, those of a local job are in "
+            "spark/work of its home",
         )
 
     def _surveyed(self, found: Mapping[Executor, StoreSurvey]) -> None:

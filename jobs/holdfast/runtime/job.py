@@ -13,39 +13,42 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
-from holdfast.errors import InvalidStatement, ResultRefused
+from holdfast.errors import HoldfastError, InvalidStatement, ResultRefused
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
 from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
 from holdfast.runtime.jvm.starting import ends_at_once
+from holdfast.runtime.lease import Lease, this_driver
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.query_run import QueryRun
-from holdfast.runtime.queries.services import Services
+from holdfast.runtime.queries.services import OnReports, Services
 from holdfast.runtime.rescaling.rescaler import Rescaler
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.savepoints.taking import SavepointMaker
-from holdfast.runtime.schemas import needs_registry, with_registered
+from holdfast.runtime.schemas import to_register, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
-from holdfast.runtime.topics import ensure_topics
+from holdfast.runtime.topics import QueryTopics, ensure_topics
 from holdfast.runtime.watching.caught_up import CaughtUp
 from holdfast.runtime.watching.endpoint import health_pages, serve
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.left_out import LeftOutCounts
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.runtime.watching.tracing import Tracer, open_tracer
 from holdfast.runtime.watching.watch import Watch
 from holdfast.state.topics.orders import OrderBook
 from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.registry import open_registry
 from holdfast.types.status import JobState
-from holdfast.types.topology import Topology
+from holdfast.types.topology import Query, Topology
 
 __all__ = ["run"]
 
@@ -54,17 +57,24 @@ _POLL_S = 0.25
 _FINISH_S = 30.0
 
 
-def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = False) -> None:
+def run(
+    topology: Topology,
+    settings: Settings,
+    *,
+    stop_when_caught_up: bool = False,
+    take_over: bool = False,
+    executors: Callable[[], int] | None = None,
+) -> None:
     """Runs until a signal, a failed query, or (if asked) until it has caught up with its topics.
+
+    Args:
+        take_over: end another driver that runs this job, rather than be refused.
+        executors: tells how many there shall be by now; None: what the settings say.
 
     Raises:
         HoldfastError: a query could not start or continue.
     """
-    if not topology.queries:
-        raise InvalidStatement(
-            "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
-            action="add one; a job without a query has nothing to do",
-        )
+    tracer = open_tracer(settings)
     topology, stop = _registered(topology, settings), threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
@@ -76,51 +86,110 @@ def run(topology: Topology, settings: Settings, *, stop_when_caught_up: bool = F
     try:
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
-        book = OrderBook(
-            admin, settings.client(), settings.application_id,
-            replicas=settings.state.changelog_replicas,
-        )  # fmt: skip
-        book.refresh()
+        book = _book(admin, settings)
         layouts = Layouts(book)
-        topics = {
-            q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in topology.queries
-        }
-        with _spark(settings, stop) as context:
-            state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
-            cluster = Cluster(context, settings, state_dir)
-            board.attach(cluster)
-            beginning = FirstStart(admin, settings, topology, book)
-            internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
-            services = Services(
-                context, settings, admin, cluster, state_dir, board.observe, health,
-                Cutting(admin, settings, topology.queries), internal_topics=internal,
-                not_whole=internal | beginning.not_whole,
-                owners=SinkOwners(
-                    admin, settings.client(), replicas=settings.state.changelog_replicas
-                ),
-                layouts=layouts,
-            )  # fmt: skip
-            runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
-            health.phase("preparing the queries")
-            beginning.bring_in(runs)
-            write_insertions(admin, settings, topology.insertions)
-            watch = Watch(admin, settings, metrics, health)
-            steering = Steering(book, topology.queries, board, health, stop)
-            savepoints = SavepointMaker(services, book, topology.text)
-            counts = LeftOutCounts(settings, topology.queries, board.counted)
-            rescaler = Rescaler(services, book)
-            looks = _Looks(board, watch, steering, counts, savepoints, rescaler)
-            with StandbyKeeper(cluster, board.standbys_told):
-                _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
+        lease = Lease(settings, book, this_driver(settings), stop)
+        with _leased(lease, take_over=take_over):
+            topics = _topics(admin, settings, topology, layouts)
+            with _spark(settings, stop) as context:
+                state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
+                cluster = Cluster(context, settings, state_dir, executors)
+                board.attach(cluster)
+                beginning = FirstStart(admin, settings, topology, book)
+                internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
+                services = Services(
+                    context, settings, admin, cluster, state_dir, _told(board, tracer), health,
+                    Cutting(admin, settings, topology.queries), internal_topics=internal,
+                    not_whole=internal | beginning.not_whole,
+                    owners=SinkOwners(
+                        admin, settings.client(), replicas=settings.state.changelog_replicas
+                    ),
+                    layouts=layouts, tracer=tracer,
+                )  # fmt: skip
+                runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
+                health.phase("preparing the queries")
+                _take(lease, cluster, take_over=take_over)
+                beginning.bring_in(runs)
+                write_insertions(admin, settings, topology.insertions)
+                looks = _looks(services, topology, board, metrics, lease)
+                with StandbyKeeper(cluster, board.standbys_told):
+                    _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
+        if tracer is not None:
+            tracer.close()
+
+
+def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
+    """What every batch's reports are given to."""
+    if tracer is None:
+        return board.observe
+
+    def both(query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
+        board.observe(query, batch, reports, seconds)
+        tracer.observe(query, batch, reports, seconds)
+
+    return both
+
+
+def _need_queries(topology: Topology) -> None:
+    if not topology.queries:
+        raise InvalidStatement(
+            "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
+            action="add one; a job without a query has nothing to do",
+        )
 
 
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
-    if not needs_registry(topology):
+    _need_queries(topology)
+    if not any(to_register(topology)):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))
+
+
+def _book(admin: Admin, settings: Settings) -> OrderBook:
+    """The job's orders, as they are now."""
+    replicas = settings.state.changelog_replicas
+    book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
+    book.refresh()
+    return book
+
+
+def _topics(
+    admin: Admin, settings: Settings, topology: Topology, layouts: Layouts
+) -> dict[str, QueryTopics]:
+    queries = topology.queries
+    return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in queries}
+
+
+@contextmanager
+def _leased(lease: Lease, *, take_over: bool) -> Iterator[None]:
+    """Gives the job's lease back at the end, and refuses to begin while another driver has it.
+
+    Whatever fails once another driver has taken it, fails because of that.
+    """
+    if lease.settings.lease and not take_over:
+        lease.look()
+    try:
+        yield
+    except HoldfastError:
+        lease.check()
+        raise
+    finally:
+        lease.give_back()
+    lease.check()
+
+
+def _take(lease: Lease, cluster: Cluster, *, take_over: bool) -> None:
+    """Takes the lease, as late as possible: until then another driver goes on."""
+    if not lease.settings.lease:
+        return
+    if take_over:
+        cluster.locations()  # waits for the executors
+    else:
+        lease.look(joins_s=0.0)
+    lease.take()
 
 
 def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scoreboard) -> None:
@@ -155,6 +224,22 @@ class _Looks:
     counts: LeftOutCounts
     savepoints: SavepointMaker
     rescaler: Rescaler
+    lease: Lease
+
+
+def _looks(
+    services: Services, topology: Topology, board: Scoreboard, metrics: Metrics, lease: Lease
+) -> _Looks:
+    settings, health, book = services.settings, services.health, lease.book
+    return _Looks(
+        board,
+        Watch(services.admin, settings, metrics, health),
+        Steering(book, topology.queries, board, health, lease.stop),
+        LeftOutCounts(settings, topology.queries, board.counted),
+        SavepointMaker(services, book, topology.text),
+        Rescaler(services, book),
+        lease,
+    )
 
 
 def _drive(
@@ -192,10 +277,13 @@ def _drive(
                 return
     finally:
         health.phase("stopping")
-        _stop_streams(runs, services)
-        _show_progress(runs)
-        looks.counts.look(now=True)
-        purge.delete(runs)
+        if looks.lease.lost:
+            _stop_streams(runs, services, 0.0)
+        else:
+            _stop_streams(runs, services, _FINISH_S)
+            _show_progress(runs)
+            looks.counts.look(now=True)
+            purge.delete(runs)
 
 
 def _start(
@@ -232,12 +320,15 @@ def _show_progress(runs: list[QueryRun]) -> None:
     all(run_.show_progress() for run_ in runs)
 
 
-def _stop_streams(runs: list[QueryRun], services: Services) -> None:
+def _stop_streams(runs: list[QueryRun], services: Services, finish_s: float) -> None:
     """Lets the current batch finish, prevents the next one, and ends the streams.
+
+    Args:
+        finish_s: for how long at most.
 
     Interrupting a batch does no harm, but Java logs pages of stack traces.
     """
-    with services.turn.last(_FINISH_S):
+    with services.turn.last(finish_s):
         for run_ in runs:
             if run_.streaming is not None:
                 run_.streaming.stop()

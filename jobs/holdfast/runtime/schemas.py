@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.topology import Sink, Source, Topology
 
-__all__ = ["needs_registry", "registered", "with_registered"]
+__all__ = ["registered", "to_register", "with_registered"]
 
 _Written = TypeVar("_Written", Sink, Source)
 
 
-def needs_registry(topology: Topology) -> bool:
-    """Whether a sink, or a topic of INSERT INTO … VALUES, has a schema to register."""
+def to_register(topology: Topology) -> Iterator[DataSchema]:
+    """The schemas of sinks, and of topics of INSERT INTO … VALUES, that a start registers.
+
+    None without a query: such a job does not start.
+    """
+    if not topology.queries:
+        return
     written = [*(q.sink for q in topology.queries), *(i.source for i in topology.insertions)]
-    return any(each is not None for s in written for each in (s.key_schema, s.value_schema))
+    seen: set[str] = set()
+    for data in (each for s in written for each in (s.key_schema, s.value_schema)):
+        if data is not None and not data.fixed and data.subject not in seen:
+            seen.add(data.subject)
+            yield data
 
 
 def with_registered(topology: Topology, schemas: Schemas) -> Topology:

@@ -170,7 +170,8 @@ class TaskReport:
     """The report of a state task (or a stateless task, `partition` = topic partition).
 
     Durations in seconds.  `skipped`: the batch was already committed.  `restored_*` are zero
-    unless this task opened the store.  `snapshot`: None without `snapshot.uri`.
+    unless this task opened the store.  `snapshot`: None without `snapshot.uri`.  `began_s`: when
+    it began, by its executor's clock, in seconds since 1970.
     """
 
     partition: int
@@ -195,4 +196,5 @@ class TaskReport:
     produce_seconds: float = 0.0
     commit_seconds: float = 0.0
     put_seconds: float = 0.0
+    began_s: float = 0.0
     snapshot: SnapshotState | None = None

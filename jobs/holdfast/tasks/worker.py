@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -282,7 +283,7 @@ def _answer(
     assigned: Assigned,
     work: Callable[[StateTask], TaskReport],
 ) -> Answer:
-    key = (plan.settings.application_id, plan.state_name, partition)
+    key, began = (plan.settings.application_id, plan.state_name, partition), time.time()
     try:
         load_functions(plan.settings.functions)
         volume = _volume(plan.state_dir, plan.settings.placement.executors)
@@ -292,14 +293,15 @@ def _answer(
         open_task = _state_tasks.get(key)
         if open_task is not None:
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
-                return replace(work(open_task), snapshot=_snapshots.state(key))
+                return replace(work(open_task), snapshot=_snapshots.state(key), began_s=began)
             _close(key)
         _standbys.leave(plan.state_name, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
         opened = task.open(assigned.position)
         _snapshots.follow(plan, partition, task.store, volume)
-        return _with_restore(opened, replace(work(task), snapshot=_snapshots.state(key)))
+        worked = replace(work(task), snapshot=_snapshots.state(key), began_s=began)
+        return _with_restore(opened, worked)
     except HoldfastError as error:
         _close(key)
         return error
@@ -348,18 +350,18 @@ def process_stream(
     read: Callable[[], Iterable[pa.RecordBatch]],
 ) -> Answer:
     """One topic partition's share of a stateless batch; `read` gives its decoded records."""
-    key = (plan.settings.application_id, plan.query.id, topic_partition)
+    key, began = (plan.settings.application_id, plan.query.id, topic_partition), time.time()
     try:
         load_functions(plan.settings.functions)
         open_task = _stream_tasks.get(key)
         if open_task is not None and open_task.fits(plan):
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
-                return open_task.process(start, end, read)
+                return replace(open_task.process(start, end, read), began_s=began)
         _close_stream(key)
         task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
         _stream_tasks[key] = task
         task.open()
-        return task.process(start, end, read)
+        return replace(task.process(start, end, read), began_s=began)
     except HoldfastError as error:
         _close_stream(key)
         return error

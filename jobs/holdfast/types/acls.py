@@ -116,7 +116,7 @@ NEEDS: tuple[Need, ...] = (
     ),
     Need(_OWN, Of.OWN, (_O.DELETE,), "records between two steps of a statement; selftest's topics"),
     Need(_OWN, Of.SINK_OWNERS, (_O.CREATE, _O.READ, _O.WRITE), "which query writes which sink"),
-    Need(_OWN, Of.GROUPS, (_O.READ,), "progress, shown to lag tools"),
+    Need(_OWN, Of.GROUPS, (_O.READ,), "progress, shown to lag tools; who is the driver"),
     Need(_OWN, Of.TRANSACTIONS, (_O.WRITE,), "exactly once"),
     Need(_SERVE, Of.SOURCES, (_O.READ, _O.DESCRIBE_CONFIGS), "tables and streams over a topic"),
     Need(_SERVE, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results that have no changelog"),

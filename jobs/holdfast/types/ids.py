@@ -19,6 +19,7 @@ __all__ = [
     "dead_letter_replays_topic",
     "dead_letter_topic",
     "dead_letter_transactional_id",
+    "driver_group",
     "insertions_topic",
     "insertions_transactional_id",
     "is_changelog",
@@ -112,6 +113,11 @@ def insertions_transactional_id(application_id: str) -> str:
 def orders_topic(application_id: str) -> str:
     """The topic with a job's orders (PAUSE, TERMINATE) and the states of its queries."""
     return f"{application_id}-control"
+
+
+def driver_group(application_id: str) -> str:
+    """The consumer group whose one member is the job's driver; it reads nothing."""
+    return f"{application_id}-driver"
 
 
 def consumer_group(application_id: str, query_id: str) -> str:

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-__all__ = ["DataSchema", "Registered", "Schema", "SchemaKind", "Schemas", "subject_of"]
+__all__ = [
+    "START_REGISTRY",
+    "DataSchema",
+    "Registered",
+    "Schema",
+    "SchemaKind",
+    "Schemas",
+    "subject_of",
+]
+
+START_REGISTRY = "run `holdfast registry start` for one on this machine"
 
 
 class SchemaKind(StrEnum):
@@ -75,6 +85,14 @@ class Schemas(Protocol):
 
         Raises:
             SchemaRefused: it is not compatible with the subject's versions, or is malformed.
+        """
+
+    def registered(self, subject: str, schema: Schema) -> int | None:
+        """The id of a schema under a subject; None: `register` would make one.
+
+        Raises:
+            SchemaRefused: `register` would raise it.  Only the subject's newest version is asked,
+                since not every registry can be asked about all.
         """
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from holdfast.config.versions import KAFKA_VERSION
 from holdfast.local.java import find_java
-from tests.bench.systems.jars import build, streams_jars
+from tests.bench.systems.jars import SOURCE, build, streams_jars
 from tests.bench.systems.peers import Case, Command, Restored
 from tests.bench.workloads import Query
 
@@ -36,7 +36,7 @@ class KafkaStreams:
     def prepare(self, report: Callable[[str], None]) -> None:
         report("fetching and building Kafka Streams")
         self._jars = streams_jars()
-        build(self._classes, self._jars)
+        build(self._classes, self._jars, SOURCE)
 
     def commands(self, case: Case) -> list[Command]:
         argv = [find_java(), _HEAP, "-cp", f"{self._classes}:{self._jars}/*", "TableBench"]

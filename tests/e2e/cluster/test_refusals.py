@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 CHART = str(ROOT / "helm/holdfast")
 NOWHERE = "e2e-nowhere"
+ELSEWHERE = "e2e-elsewhere"
 
 
 def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> None:
@@ -43,6 +45,28 @@ def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> No
         "--set", "executor.volume.size=1024Mi",
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
+
+
+def test_a_second_release_of_the_job_elsewhere_is_refused(
+    watch: Watch, times: dict[str, float]
+) -> None:
+    """Before it has made anything, and with the name of the driver that runs."""
+    kubectl("create", "namespace", ELSEWHERE)
+    began, values = time.monotonic(), json.loads(helm("get", "values", table.NAME, "-ojson").stdout)
+    try:
+        refused = helm(
+            *("install", table.NAME, CHART, "--namespace", ELSEWHERE, "--wait", "--timeout", "3m"),
+            values=values,
+        )
+        times["a second release elsewhere, until it is refused"] = time.monotonic() - began
+        left = kubectl("-n", ELSEWHERE, "get", "statefulset,pvc,configmap", "-o", "name")
+    finally:
+        kubectl("delete", "namespace", ELSEWHERE, "--wait=false")
+    assert refused.returncode != 0
+    named = f"is run by pod {table.NAME}-driver-0 in namespace {NAMESPACE}, since"
+    assert named in refused.stdout + refused.stderr, refused.stderr
+    assert left.split() == ["configmap/kube-root-ca.crt"]
+    assert watch.seen[-1].status["ready"]
 
 
 def test_an_image_that_is_nowhere_is_told_before_the_time_out(

@@ -152,6 +152,27 @@ def test_executors_come_and_go_with_their_state(watch: Watch, times: dict[str, f
     _exact(least=burst.count)
 
 
+def test_executors_are_scaled_by_hand_and_the_driver_goes_on(
+    watch: Watch, times: dict[str, float]
+) -> None:
+    """From 2 to 3 and back, under load, as an autoscaler does it."""
+    burst = Burst(seed=27, count=18_000, rate=300)
+    driver, moment = (uid(DRIVER), _restarts(DRIVER)), time.time()
+    executors = f"statefulset/{table.NAME}-executor"
+    kubectl("scale", executors, "--replicas=3")
+    until(lambda: _at_rest(watch, {"0", "1", "2"}, 0), LONG_S, "three owners")
+    times["executors 2 → 3 by kubectl scale, until all own state"] = time.time() - moment
+    times["executors 2 → 3, longest time without a commit"] = watch.silence(moment)
+    moment = time.time()
+    kubectl("scale", executors, "--replicas=2")
+    until(lambda: _at_rest(watch, {"0", "1"}, 0), LONG_S, "two owners")
+    burst.finish()
+    watch.until_level(LONG_S)
+    times["executors 3 → 2, longest time without a commit"] = watch.silence(moment)
+    assert (uid(DRIVER), _restarts(DRIVER)) == driver
+    _exact(least=burst.count)
+
+
 def test_an_incompatible_upgrade_is_refused_before_anything_is_touched(
     watch: Watch, tmp_path: Path
 ) -> None:

@@ -101,6 +101,8 @@ SETS: dict[str, dict[str, Any]] = {
     }
     | {"serviceAccount": {"create": False, "name": "ours"}}
     | {"driver": {"persistence": {"enabled": False}}},
+    "keda": MINIMAL | {"executor": {"autoscaling": {"kind": "keda"}}},
+    "hpa": MINIMAL | {"executor": {"autoscaling": {"kind": "hpa"}}},
     "remote": MINIMAL
     | {
         "properties": {"state.backend": "remote", "state.remote.uri": "redis://redis:6379"},

@@ -55,7 +55,7 @@ def test_helm_finds_nothing_to_complain_about(values: dict[str, Any], tmp_path: 
 def test_every_object_is_what_kubernetes_takes(values: dict[str, Any], render: Render) -> None:
     checked = set()
     for manifest in render(CHART, values):
-        if manifest["kind"] != "PodMonitor":  # the Prometheus operator's
+        if manifest["kind"] not in ("PodMonitor", "ScaledObject"):  # not Kubernetes' own
             kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
             checked.add(manifest["kind"])
     assert checked >= {"StatefulSet", "Service", "ConfigMap"}
@@ -96,7 +96,9 @@ def test_the_driver_sees_and_labels_pods_and_nobody_else_has_a_token(render: Ren
                  "verbs": ["get", "list", "watch", "patch"]}  # fmt: skip
     secret_rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tried-spark"],
                    "verbs": ["get", "patch"]}  # fmt: skip
-    assert [r["rules"] for r in roles] == [[pods_rule, secret_rule]]
+    set_rule = {"apiGroups": ["apps"], "resources": ["statefulsets"],
+                "resourceNames": ["tried-executor"], "verbs": ["get"]}  # fmt: skip
+    assert [r["rules"] for r in roles] == [[pods_rule, set_rule, secret_rule]]
     assert "ClusterRole" not in {m["kind"] for m in manifests}
     bindings = {n: m for n, m in named(manifests).items() if n.startswith("RoleBinding/")}
     assert {n: m["subjects"][0]["name"] for n, m in bindings.items()} == {
@@ -165,8 +167,8 @@ def test_changed_statements_and_properties_start_the_driver_only(render: Render)
     assert _changed(before, render(CHART, sql)) == {DRIVER}
     properties = MINIMAL | {"properties": {"trigger.interval.ms": 100}}
     assert _changed(before, render(CHART, properties)) == {DRIVER}
-    # The driver has to know how many executors to expect; those that are there stay.
-    assert _changed(before, render(CHART, MINIMAL | {"executor": {"replicas": 3}})) == {DRIVER}
+    # The driver asks the StatefulSet how many executors to expect.
+    assert _changed(before, render(CHART, MINIMAL | {"executor": {"replicas": 3}})) == set()
 
 
 def test_changed_functions_and_images_start_both(render: Render) -> None:
@@ -238,6 +240,33 @@ def test_driver_and_executors_reach_the_place_of_their_snapshots(render: Render)
     assert open_to_all(MINIMAL | other, "driver") == {53, 9092, 9000, 80, 443, 6443}
     assert open_to_all(MINIMAL | other, "executor") == {53, 9092, 9000, 80}
     assert open_to_all(MINIMAL | other, "test") == open_to_all(MINIMAL, "executor") == {53, 9092}
+
+
+@pytest.mark.parametrize("prefix", ["", "ksql."])
+def test_every_pod_that_reads_a_format_with_a_registry_reaches_it(
+    render: Render, prefix: str
+) -> None:
+    given = {"properties": {f"{prefix}schema.registry.url": "http://registry:8085"}}
+    ports = {"networkPolicy": {"registryPorts": [8085]}}
+    serve = {"serve": {"enabled": True, "auth": {"insecure": True}}}
+    everything = named(render(CHART, MINIMAL | given | ports | serve))
+    for component in ("driver", "executor", "test", "serve"):
+        rules = everything[f"NetworkPolicy/tried-{component}"]["spec"]["egress"]
+        assert {"ports": [{"port": 8085}]} in rules
+    without = named(render(CHART, MINIMAL | ports))["NetworkPolicy/tried-driver"]["spec"]["egress"]
+    assert {"ports": [{"port": 8085}]} not in without
+
+
+def test_the_driver_alone_reaches_the_collector_of_traces(render: Render) -> None:
+    def ports(component: str, more: dict[str, Any]) -> set[int]:
+        spec = named(render(CHART, MINIMAL | more))[f"NetworkPolicy/tried-{component}"]["spec"]
+        return {p["port"] for rule in spec["egress"] for p in rule.get("ports", ())}
+
+    traced = {"properties": {"tracing.endpoint": "http://otel.example.com:4318"}}
+    assert ports("driver", traced) - ports("driver", {}) == {4318}
+    other = traced | {"networkPolicy": {"tracingPorts": [443, 4317]}}
+    assert 4317 in ports("driver", other)
+    assert ports("executor", traced) == ports("executor", {})
 
 
 def test_executors_with_stores_in_a_database_have_no_volumes(render: Render) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.config.properties import PROPERTIES
 from holdfast.config.sql_properties import refused_in_sql
 from tests.helm.conftest import CHARTS, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SQL, containers, named
@@ -94,7 +95,9 @@ def test_a_typo_is_refused_on_every_level(refused: Refused, path: str) -> None:
         ("networkPolicy/kafkaPorts", [0]),
         ("networkPolicy/kafkaPorts", []),
         ("networkPolicy/snapshotPorts", []),
+        ("networkPolicy/tracingPorts", ["otlp"]),
         ("networkPolicy/remoteStatePorts", ["redis"]),
+        ("networkPolicy/registryPorts", [70_000]),
         ("remoteState/existingSecret", "No Name"),
         ("properties", {"state.partitions": [1]}),
         ("properties", {"state": {"partitions": 4}}),
@@ -139,6 +142,13 @@ RESERVED = {
     "serve.query.threads": "serve.query.threads",
     "serve.query.memory.bytes": "serve.query.processMemoryMiB",
 }
+
+
+@pytest.mark.parametrize("of", ["driver", "executor"])
+def test_a_heap_has_the_bounds_of_its_property(of: str) -> None:
+    heap = _resolved(SCHEMA["properties"][of]["properties"]["heapMiB"])
+    allowed = PROPERTIES[f"{of}.memory.mb"].kind.allowed
+    assert allowed == f"{heap['minimum']:,} to {heap['maximum']:,}"
 
 
 @pytest.mark.parametrize("name", RESERVED)

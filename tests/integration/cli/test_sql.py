@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.cli.shell.broker import Broker
 from holdfast.local.broker import BrokerStatus
+from holdfast.sql.parse.statements import Print
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
+from holdfast.transport.registry import MemoryRegistry
+from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.topology import Topology
 
 Name = Callable[[str], str]
 
@@ -68,6 +73,37 @@ def test_records_are_printed_by_their_formats(
     )
     lines = sql(f"{declared} PRINT '{topic}' FROM BEGINNING INTERVAL 2 LIMIT 2;").splitlines()
     assert [line.split(", ")[1] for line in lines[1:]] == ["key: 7", "key: 9"]
+
+
+class _Counting(MemoryRegistry):
+    """Counts the ids that it is asked for."""
+
+    asked = 0
+
+    def by_id(self, schema_id: int) -> Schema:
+        self.asked += 1
+        return super().by_id(schema_id)
+
+
+def test_bytes_that_look_like_ids_do_not_flood_the_registry(
+    client: dict[str, str], kafka_topic_name: Name
+) -> None:
+    topic, registry = kafka_topic_name("binary"), _Counting()
+    registry.put("s", Schema(SchemaKind.AVRO, '"string"'), 70_000)
+    Admin(client).ensure_topic(topic, 1)
+    producer = Producer(client)
+    payloads = [b"\0" + struct.pack(">i", n) + b"\x04Yo" for n in (70_000, *range(500))]
+    for payload in payloads:
+        producer.send(topic, payload, payload)
+    producer.flush()
+    producer.close()
+    broker = Broker(lambda: client, schemas=registry)
+    lines = list(broker.records(Print(topic, True, None, 501, 0), Topology(())))
+    assert 'key: "Yo", value: "Yo"' in lines[0]
+    assert all(
+        f"value: 0x{p.hex()}" in line for p, line in zip(payloads[1:], lines[1:], strict=True)
+    )
+    assert registry.asked < 110
 
 
 def test_headers_are_printed(

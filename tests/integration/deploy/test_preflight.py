@@ -132,6 +132,11 @@ def test_check_creates_nothing_and_topics_creates_all(case: Case) -> None:
     }
     assert all(Admin(case.client).describe(name) is None for name in planned)
     assert found["queries"][0]["committed"] == 0
+    assert found["bootstrap_servers"] == case.servers
+    (of,) = found["lineage"]
+    assert [relation["topic"] for relation in of["inputs"]] == [case.source]
+    assert of["output"]["topic"] == case.sink
+    assert all(each["topic"] == case.source for each in of["rows"])
     status, made = case.run("topics")
     assert status == 0
     assert {t["name"]: t["created"] for t in made["topics"]} == dict.fromkeys(planned, True)

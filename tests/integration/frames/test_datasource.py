@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.errors import InvalidConfig, InvalidStatement, Refused
+from holdfast.errors import InvalidConfig, InvalidStatement, Refused, RegistryUnavailable
 from holdfast.frames import HoldfastSource
+from holdfast.local.probe import free_port
 from tests.integration.frames.conftest import Saved
 from tests.integration.frames.statements import STATEMENTS, expected
 
@@ -73,10 +74,23 @@ def test_a_refusal_reaches_the_reader(spark: SparkSession, saved: Saved) -> None
         ({"uri": "/place"}, "needs the option table and savepoint"),
         ({**OPTIONS, "uri": ""}, "needs the option uri"),
         ({"uri": "/p", "table": "T", "application": "a"}, "needs the option statements"),
+        ({**OPTIONS, "schema.registry.uri": "x"}, "did you mean schema.registry.url"),
     ],
 )
 def test_options_are_checked(options: dict[str, str], told: str) -> None:
     with pytest.raises(InvalidConfig, match=f"(?s){told}"):
+        HoldfastSource(options).schema()
+
+
+def test_the_registry_of_the_options_is_asked(tmp_path: Path) -> None:
+    statements = tmp_path / "job.sql"
+    statements.write_text(
+        "CREATE STREAM s WITH (KAFKA_TOPIC='s', VALUE_FORMAT='AVRO');"
+        "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+    )
+    nobody = f"http://127.0.0.1:{free_port()}"
+    options = {**LIVE, "statements": str(statements), "schema.registry.url": nobody}
+    with pytest.raises(RegistryUnavailable, match=f"The schema registry {nobody} does not answer"):
         HoldfastSource(options).schema()
 
 

@@ -18,6 +18,8 @@ from holdfast.errors import (
 )
 from holdfast.frames import saved_tables
 from holdfast.frames.saved_tables import SavedTable, of_savepoint, of_snapshots
+from holdfast.transport.registry import MemoryRegistry
+from holdfast.types.schemas import Schema, SchemaKind
 from tests.integration.frames.conftest import Saved
 from tests.integration.frames.statements import (
     EXPECTED,
@@ -59,6 +61,19 @@ def test_a_schema_has_keys_windows_values_and_rowtime(saved: Saved) -> None:
          "LAST_SINCE": pa.timestamp("us", tz="UTC"), "ITEMS": pa.list_(pa.string()),
          "ROWTIME": pa.int64()}
     )  # fmt: skip
+
+
+def test_statements_without_columns_need_the_registry(saved: Saved) -> None:
+    text = """CREATE STREAM sales WITH (KAFKA_TOPIC='sales', VALUE_FORMAT='AVRO');
+    CREATE TABLE totals AS SELECT shop, COUNT(*) AS many FROM sales GROUP BY shop;"""
+    registry = MemoryRegistry()
+    fields = '[{"name": "shop", "type": "string"}]'
+    record = f'{{"type": "record", "name": "R", "fields": {fields}}}'
+    registry.register("sales-value", Schema(SchemaKind.AVRO, record))
+    found = of_snapshots(saved.uri, "app", text, schemas=registry)
+    assert found.names == ("TOTALS",)
+    with pytest.raises(InvalidStatement, match="ask the schema registry, and there is none"):
+        of_snapshots(saved.uri, "app", text)
 
 
 def test_names_are_those_of_sql(saved: Saved) -> None:

@@ -230,10 +230,41 @@ def test_tables_are_exact_while_schemas_change_and_the_registry_goes(
     assert job.stop() == 0
 
 
-def test_a_sink_that_does_not_fit_its_subject_is_refused_at_the_start(job: Sales) -> None:
+def test_check_tells_which_schemas_are_missing_and_topics_registers_them(
+    job: Sales, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The registry is the one that the home has: nobody names it."""
+    del job.properties["schema.registry.url"]
+    options = [*job.command()[4:], "--home", str(job.home / "registry"), "--json"]
+    subjects = [f"{job.topic}-{part}" for part in ("sold-key", "sold-value", "large-value")]
+
+    def printed(command: str) -> Any:
+        assert main([command, *options]) == 0
+        return json.loads(capsys.readouterr().out)["schemas"]
+
+    missing = [{"subject": subject, "id": None} for subject in subjects]
+    assert printed("check") == missing
+    assert printed("check") == missing, "it registers nothing"
+    made = printed("topics")
+    there = [{"subject": s, "id": job.registry.get_latest_version(s).schema_id} for s in subjects]
+    assert made == [{**each, "registered": True} for each in there]
+    assert printed("check") == there
+    assert printed("topics") == [{**each, "registered": False} for each in there]
+    text = json.dumps({"type": "record", "name": "R", "fields": WRITERS[1]})
+    job.registry.register_schema(subjects[-1], Schema(text, "AVRO"))
+    assert printed("check") == there, "an older version counts"
+
+
+def test_a_sink_that_does_not_fit_its_subject_is_refused_at_the_start(
+    job: Sales, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = '{"type": "record", "name": "R", "fields": [{"name": "other", "type": "int"}]}'
     job.registry.set_compatibility(f"{job.topic}-sold-value", "FULL")
     job.registry.register_schema(f"{job.topic}-sold-value", Schema(text, "AVRO"))
+    for command in ("check", "topics"):
+        assert main([command, *job.command()[4:]]) == 2
+        assert f"refuses a schema for {job.topic}-sold-value" in capsys.readouterr().err
+    assert f"{job.topic}-sold-key" not in job.registry.get_subjects(), "all or none"
     ended = job.finish()
     assert ended.returncode == 2
     assert "refuses a schema" in ended.stderr

@@ -18,10 +18,10 @@ __all__ = ["SecuredJob"]
 
 _SMALL = {
     "state.partitions": 2,
-    "spark.master": "local-cluster[1,1,512]",
+    "spark.master": "local-cluster[1,1,460]",
     "executors": 1,
-    "executor.memory.mb": 512,
-    "driver.memory.mb": 512,
+    "executor.memory.mb": 460,  # the smallest that the properties take
+    "driver.memory.mb": 460,
     "metrics.port": 0,
 }
 

@@ -90,6 +90,7 @@ def install(
         "PartitionReader": bound.reader,
         "Admin": bound.admin,
         "shared_admin": bound.admin,
+        "ended_executors": spark.ended_executors,
         "executors": spark.executors,
         "located": spark.located,
         "shuffled": spark.shuffled,

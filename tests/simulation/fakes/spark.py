@@ -163,6 +163,9 @@ class FakeSpark:
         self._ghosts = [(k, until) for k, until in self._ghosts if until > self._clock.monotonic()]
         return sorted([e.known for e in self.alive] + [k for k, _ in self._ghosts])
 
+    def ended_executors(self, context: object) -> int:
+        return len(self._ghosts)
+
     def located(self, context: object, locations: Sequence[str]) -> Rdd:
         return Rdd(list(range(len(locations))), list(locations))
 

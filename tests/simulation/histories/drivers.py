@@ -43,6 +43,9 @@ class Current:
 
     spark: FakeSpark
 
+    def ended_executors(self, *args: Any) -> int:
+        return self.spark.ended_executors(*args)
+
     def executors(self, context: object) -> list[Any]:
         return self.spark.executors(context)
 

@@ -7,6 +7,7 @@ import pytest
 from holdfast.cli.deployed.smoke import _show
 from holdfast.cli.statements.check import as_text
 from holdfast.deploy.checks.preflight import Preflight, QueryFound, TopicFound
+from holdfast.deploy.checks.schemas import SchemaFound
 from holdfast.deploy.checks.smoke import SmokeFound
 from holdfast.types.left_out import LeftOut
 
@@ -25,7 +26,8 @@ def test_topics_are_grouped() -> None:
         TopicFound("shop-b-changelog", "changelog", 4, False),
         TopicFound("shop-b-progress", "progress", 3, True),
     )
-    assert as_text(Preflight("shop", queries, topics)).splitlines() == [
+    schemas = (SchemaFound("A-value", None), SchemaFound("B-value", 7))
+    assert as_text(Preflight("shop", "k:9092", queries, topics, schemas, ())).splitlines() == [
         "The job shop can be deployed.",
         "  query csas_a: in → A; 2 state partitions, new",
         "  query ctas_b: A → B; 4 state partitions, goes on from 1,200 records",
@@ -34,6 +36,8 @@ def test_topics_are_grouped() -> None:
         "  dead letters topic, to be created: shop-dead-letter (1 partition)",
         "  2 changelog topics, to be created: 2 or 4 partitions each",
         "  progress topic, exists: shop-b-progress (3 partitions)",
+        "  schema of A-value: to be registered",
+        "  schema of B-value: exists as 7",
     ]
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.statements.options import Sql, load_job
+from holdfast.cli.statements.options import Sql, load_job, load_settings
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidConfig, InvalidStatement, Unsupported
+from holdfast.local.registry import RegistryStatus
 
 _TABLE = """
 CREATE STREAM s (k VARCHAR, v DOUBLE) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
@@ -48,6 +52,24 @@ def test_statements_and_properties_become_a_job(
     # No Kafka runs in this home: the default stays.
     assert job.settings.bootstrap_servers == Settings("x").bootstrap_servers
     assert [q.id for q in job.topology.queries] == ["ctas_t"]
+
+
+def test_the_registry_of_a_home_is_that_of_jobs_on_the_same_broker(tmp_path: Path) -> None:
+    """Its ids would mean something else in records of another Kafka."""
+    (tmp_path / "registry").mkdir()
+    me = psutil.Process()
+    status = RegistryStatus(me.pid, me.create_time(), 18_999, "127.0.0.1:18998")
+    (tmp_path / "registry" / "registry.json").write_text(json.dumps(asdict(status)))
+
+    def url(*overrides: str) -> str:
+        return load_settings(None, overrides, str(tmp_path)).registry.url
+
+    assert url("bootstrap.servers=127.0.0.1:18998") == status.url
+    assert url("bootstrap.servers=localhost:18998") == status.url
+    assert url("bootstrap.servers=kafka:18998") == ""
+    for key in ("schema.registry.url", "ksql.schema.registry.url"):
+        assert url("bootstrap.servers=127.0.0.1:18998", f"{key}=http://x:1") == "http://x:1"
+    assert load_settings(None, ["bootstrap.servers=localhost:18998"], None).registry.url == ""
 
 
 def test_unset_takes_a_property_back(tmp_path: Path) -> None:

@@ -129,6 +129,34 @@ def test_a_release_that_is_not_there_is_absent(
     assert "There is no release x in the namespace holdfast" in capsys.readouterr().err
 
 
+def test_releases_of_all_namespaces_are_listed_with_theirs(
+    program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = tmp_path / "said"
+    releases = [
+        {"name": name, "namespace": namespace, "chart": chart}
+        for name, namespace, chart in (
+            ("movies", "b", "holdfast-0.1.0"),
+            ("movies", "a", "holdfast-0.1.0"),
+            ("platform", "a", "holdfast-platform-0.1.0"),
+        )
+    ]
+    history = [{"revision": 3, "status": "failed", "description": "it did"}]
+    script(
+        program,
+        f'[ "$1" = version ] && {{ echo v3.19.0; exit 0; }}\necho "$@" >> {said}\n'
+        f"[ \"$1\" = list ] && echo '{json.dumps(releases)}'\n"
+        f"[ \"$1\" = history ] && echo '{json.dumps(history)}'\nexit 0",
+    )
+    assert main(["status", "--all", "--target", "kubernetes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["a/movies", "b/movies"]
+    assert "list --all-namespaces " in said.read_text()
+    assert "history movies --namespace b " in said.read_text()
+    assert main(["status", "movies", "--all", "--target", "kubernetes"]) == 2
+    assert "--all is for all deployments." in capsys.readouterr().err
+
+
 def test_a_revision_of_somebody_else_is_not_rolled_back(
     program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -253,3 +253,22 @@ def test_columns_are_inferred_as_ksqldb_does() -> None:
         "AT TIMESTAMP",
         "ONE STRUCT<INT INTEGER, STRING STRING>",
     ]
+
+
+def test_a_struct_that_is_null_says_nothing_of_its_fields() -> None:
+    """Not even of those that take no null: only a struct that is there has fields."""
+    inner = {
+        "type": "record", "name": "I", "fields": [
+            {"name": "B", "type": {"type": "map", "values": "long"}},
+            {"name": "C", "type": "string"},
+        ],
+    }  # fmt: skip
+    schema = _schema(_record(("A", ["null", inner])))
+    columns = _AVRO.columns_of(schema, "", unwrapped=False, key=False)
+    rows = [None, {"B": [("k", 1)], "C": "c"}, None, {"B": [], "C": ""}]
+    arrays = [pa.array(rows, columns[0].type.arrow())]
+    payloads = _AVRO.encode(columns, arrays, DataSchema("t", schema, 7), unwrapped=False)
+    assert [p[5:] for p in payloads if p] == [b"\0", b"\2\2\2k\2\0\2c", b"\0", b"\2\0\0"]
+    arrays = [pa.array([{"B": None, "C": "c"}], columns[0].type.arrow())]
+    with pytest.raises(SchemaRefused, match="A->B is NULL"):
+        _AVRO.encode(columns, arrays, DataSchema("t", schema, 7), unwrapped=False)

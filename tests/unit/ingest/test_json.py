@@ -83,6 +83,8 @@ def test_values_become_what_ksqldb_makes_of_them(type_: SqlType, json: str, expe
         (BOOLEAN, '"true"', "A: text where BOOLEAN is declared"),
         (BOOLEAN, "1", "A: a number where BOOLEAN is declared"),
         (DECIMAL, "1.005", "A: '1.005' does not fit DECIMAL(4, 2) without rounding"),
+        (DECIMAL, "1e-41", "A: '1E-41' does not fit DECIMAL(4, 2) without rounding"),
+        (DECIMAL, "1e-99999999", "A: '1E-99999999' does not fit DECIMAL(4, 2) without rounding"),
         (DECIMAL, "100", "A: '100' has too many digits for DECIMAL(4, 2)"),
         (SqlType(Base.BYTES), '"?"', "A: '?' is not base64"),
         (SqlType(Base.TIME), "86400000", "A: '86400000' is out of TIME's range, 0 to 86399999 ms"),
@@ -220,6 +222,25 @@ def test_neighbours_of_a_bad_record_are_decoded() -> None:
     assert sorted(found.bad) == [3, 9_999]
     expected = [None if i in (3, 4_567, 9_999) else i for i in range(10_000)]
     assert found.columns[0].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["1e-41", '"1e-41"', "-1.5E-77", '"+1e-41"', "0.5e-99999999", '"1e\\u002d99999999"',
+     '"1\\u002e5e-41"', "1e-41 "],
+)  # fmt: skip
+def test_a_decimal_smaller_than_any_column_never_goes_to_arrow(written: str) -> None:
+    """It would take 0 for it, or end the process."""
+    decimals = SqlType(Base.ARRAY, element=DECIMAL)
+    for type_, json in ((DECIMAL, written), (decimals, f"[1, {written}]")):
+        fast = fast_json([Column("A", type_), Column("ID", STRING)])
+        assert fast is not None
+        assert fast.decode([f'{{"a":{json}, "id": "x"}}'.encode()]) is None
+        assert "without rounding" in one(type_, json)
+    fast = fast_json([Column("A", DECIMAL), Column("ID", STRING)])
+    assert fast is not None
+    text = '"0e-12-41"' if written[0] == '"' else '"1e-41 is text"'
+    assert fast.decode([f'{{"a": 1.5, "id": {text}}}'.encode()]) is not None
 
 
 def test_types_that_arrow_reads_otherwise_never_go_the_fast_way() -> None:

@@ -444,3 +444,56 @@ def test_rows_come_back_as_the_schemas_own_text_has_them(nullable: Nullable) -> 
     assert [c.to_pylist() for c in found.columns] == [
         [1, empty], [Decimal("12.50"), None], [[("k", {"ID": 3})], []], [["x", ""], []],
     ]  # fmt: skip
+
+
+_NEAR_ZERO = """
+syntax = "proto3"; import "google/protobuf/wrappers.proto";
+message M { double d = 1; float f = 2; map<string, double> m = 3; repeated double l = 4;
+  google.protobuf.DoubleValue w = 5; }
+"""
+
+
+def test_a_zero_keeps_its_sign_wherever_it_stands() -> None:
+    schema = Schema(SchemaKind.PROTOBUF, _NEAR_ZERO)
+    columns = _LANGUAGE.columns_of(schema, "", unwrapped=False, key=False)
+    values = [-0.0, 0.0, None]
+    shapes = {"M": [("k", -0.0)], "L": [-0.0]}
+    arrays = [pa.array([shapes.get(c.name, v) for v in values], c.type.arrow()) for c in columns]
+    data = DataSchema("t-value", schema, 1, fixed=True)
+    written = _LANGUAGE.encode(columns, arrays, data, unwrapped=False)
+    found = _decoded(_registry(_NEAR_ZERO), columns, written)
+    assert repr(found.columns[0].to_pylist()) == "[-0.0, 0.0, 0.0]"
+    assert repr(found.columns[1].to_pylist()) == "[-0.0, 0.0, 0.0]"
+    assert repr(found.columns[2].to_pylist()[0]) == "[('k', -0.0)]"
+    assert repr(found.columns[3].to_pylist()[0]) == "[-0.0]"
+    assert repr(found.columns[4].to_pylist()) == "[-0.0, 0.0, None]"
+    assert written[1] is not None
+    assert b"\x09" not in written[1][6:7], "0.0 itself is not written"
+
+
+_NESTED = """
+syntax = "proto3";
+message A { int32 id = 1; string t = 2; message B { int32 id = 1; string t = 2; } }
+"""
+
+
+@pytest.mark.parametrize("head", [b"\0", b"\x02\0", b"\x04\0\0", b"\x04\x80\0\0"])
+@pytest.mark.parametrize("bad", [None, 0, 3])
+def test_messages_of_all_sizes_are_read_together_and_a_bad_one_alone(
+    head: bytes, bad: int | None
+) -> None:
+    """Sizes of one to three bytes in a varint, behind heads of several lengths."""
+    sizes = [0, 1, 100, 127, 128, 16_383, 16_384, 1_900_000, 1_900_000, 1_900_000, 2]
+    columns = (Column("ID", INTEGER), Column("T", STRING))
+    payloads = []
+    for number, size in enumerate(sizes, 1):
+        length = bytes([size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14])
+        payloads.append(_HEAD + head + b"\x08" + bytes([number]) + b"\x12" + length + b"x" * size)
+    if bad is not None:
+        payloads[bad] = _HEAD + head + b"\x08\x01\x0c"  # the end of a group that nobody began
+    found = _decoded(_registry(_NESTED), columns, payloads)
+    assert found.bad.keys() == (set() if bad is None else {bad})
+    ids, texts = (column.to_pylist() for column in found.columns)
+    for place, size in enumerate(sizes):
+        if place != bad:
+            assert (ids[place], len(texts[place] or "")) == (place + 1, size)

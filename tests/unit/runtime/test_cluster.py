@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
+from holdfast.errors import ExecutorsMissing
 from holdfast.runtime import cluster as cluster_module
 from holdfast.runtime.cluster import Cluster, answers_of
 from holdfast.runtime.jvm.spark_internals import Executor
@@ -65,6 +66,10 @@ class Machine:
     alive: list[int] = field(default_factory=lambda: [0, 1])
     workers: dict[int, int] = field(default_factory=dict)
     surveys: int = 0
+    ended: int = 0
+
+    def ended_executors(self, _: object) -> int:
+        return self.ended
 
     def executors(self, _: object) -> list[Executor]:
         return [Executor(str(v), "host") for v in self.alive]
@@ -111,7 +116,7 @@ def plan(tmp_path: Path) -> QueryPlan:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine({0: {0: 1_000, 1: 900}, 1: {1: 1_000, 0: 900}})
-    for name in ("executors", "located", "on_state_workers"):
+    for name in ("ended_executors", "executors", "located", "on_state_workers"):
         monkeypatch.setattr(cluster_module, name, getattr(made, name))
     monkeypatch.setattr(cluster_module, "stage", lambda *_: None)
     return made
@@ -199,7 +204,44 @@ def test_what_another_process_says_of_a_volume_is_not_believed(
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [0]
 
 
+@pytest.mark.parametrize(("ended", "cause"), [(2, "just killed"), (3, "they end as they start")])
+def test_executors_that_end_as_they_start_are_told(
+    cluster: Cluster, machine: Machine, plan: QueryPlan, ended: int, cause: str
+) -> None:
+    machine.alive, machine.ended = [], ended
+    with pytest.raises(ExecutorsMissing) as missing:
+        cluster.placement(plan)
+    assert f"{ended} have ended" in missing.value.fact
+    assert missing.value.cause.endswith(cause)
+
+
 def test_no_survey_while_executors_are_missing(cluster: Cluster, machine: Machine) -> None:
     machine.alive, before = [1], machine.surveys
     cluster.look_again()
     assert machine.surveys == before, "the next batch decides how long to wait for it"
+
+
+def test_fewer_executors_than_before_are_enough_once_fewer_are_wanted(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    """`kubectl scale` while the job runs; the setting still says two."""
+    wanted = [2]
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir, lambda: wanted[0])
+    assert _volumes(cluster, plan) == {0: 0, 1: 1}
+    machine.alive = [0]
+    cluster.look_again()
+    assert machine.surveys == 1, "the other one may come back"
+    wanted[0] = 1
+    cluster.look_again()
+    assert machine.surveys == 2
+    volumes, waited_ms = _timed(cluster, plan)
+    assert volumes == {0: 0, 1: 0}
+    assert waited_ms < WAIT_MS
+
+
+def test_an_executor_that_is_wanted_now_is_waited_for_at_the_start(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir, lambda: 3)
+    _, waited_ms = _timed(cluster, plan)
+    assert waited_ms >= WAIT_MS

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.schemas import needs_registry, with_registered
+from holdfast.runtime.schemas import to_register, with_registered
 from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.transport.reader import Chunk
@@ -76,7 +76,7 @@ def test_from_topic_to_topic() -> None:
         CREATE STREAM out WITH (VALUE_SCHEMA_FULL_NAME='shop.Sold') AS
         SELECT k, item, id + 1 AS next FROM s;"""
     topology = compile_text(text, schemas=schemas)
-    assert needs_registry(topology)
+    assert [each.subject for each in to_register(topology)] == ["OUT-key", "OUT-value"]
     query = with_registered(topology, schemas).queries[0]
     assert [c.name for c in query.sink.key_columns] == ["K"]
     key = fastavro.parse_schema("long")

@@ -192,3 +192,21 @@ def test_duplicate_names_say_where_the_first_is() -> None:
         InvalidStatement, match=r"(?s)line 2, column 15: .*the stream S exists already, from line 1"
     ):
         compile_text(text)
+
+
+def test_a_statement_without_value_format_takes_the_default_that_is_set() -> None:
+    statement = "CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t');"
+    default = "SET 'ksql.persistence.default.format.value' = '{}';"
+    for name in Format:
+        if name is not Format.NONE:
+            text = default.format(name.lower()) + statement
+            assert compile_text(text).sources[0].value_format is name
+    assert compile_text(statement).sources[0].value_format is Format.JSON
+    with pytest.raises(InvalidStatement, match="missing the 'VALUE_FORMAT' property") as refused:
+        compile_text(default.format("required") + statement)
+    assert "'ksql.persistence.default.format.value'" in refused.value.fact
+    given = statement.replace("'t'", "'t', VALUE_FORMAT='JSON'")
+    assert compile_text(default.format("required") + given).sources[0].value_format is Format.JSON
+    off = "UNSET 'ksql.persistence.default.format.value';"
+    unset = compile_text(default.format("required") + off + statement)
+    assert unset.sources[0].value_format is Format.JSON

@@ -14,8 +14,10 @@ from typing import Any
 
 import orjson
 
+from holdfast.chaos.load.registered import Encode, cut_off, encoder
 from holdfast.errors import Refused
 from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.topology import Format, Source
 
 __all__ = ["InputRecord", "Keys", "LoadShape", "RecordMaker"]
@@ -76,27 +78,49 @@ class RecordMaker:
     column's name: so every GROUP BY has as many groups as there are keys.
     """
 
-    def __init__(self, source: Source, shape: LoadShape) -> None:
-        """Raises `Refused`: this source is of a kind that no records can be made for."""
+    def __init__(self, source: Source, shape: LoadShape, schemas: Schemas | None = None) -> None:
+        """`schemas`: the registry; the first record registers schemas that are new there.
+
+        Raises:
+            Refused: this source is of a kind that no records can be made for.
+        """
         self._source, self._shape = source, shape
         self._keys = Keys(shape.keys, shape.distribution)
         self._time = source.timestamp.column if source.timestamp is not None else None
         self._refuse()
+        key, value = source.key_columns, source.value_columns
+        self._write_key = self._writer(key, source.key_format, source.key_schema, schemas)
+        self._write = self._writer(value, source.value_format, source.value_schema, schemas)
 
     def make(self, number: int, seed: int, now_ms: int) -> InputRecord:
-        """Record `number` of a run; everything but its time follows from `seed` and `number`."""
+        """Record `number` of a run; everything but its time follows from `seed` and `number`.
+
+        Raises:
+            SchemaRefused: the registry does not take the source's schema.
+            RegistryUnavailable: it does not answer.
+        """
         chance = random.Random(seed * 1_000_003 + number)
         key = self._keys.draw(chance)
         kind = chance.random()
         event_ms = self._event_ms(chance, now_ms)
         key_bytes = self._key(key, event_ms)
-        if kind < self._shape.garbage:
-            return InputRecord(key_bytes, _GARBAGE[self._source.value_format], now_ms)
-        if kind < self._shape.garbage + self._shape.tombstones:
+        if self._shape.garbage <= kind < self._shape.garbage + self._shape.tombstones:
             return InputRecord(key_bytes, None, now_ms)
         values = [self._value(c, key, chance, event_ms) for c in self._source.value_columns]
-        value = _encoded(self._source.value_columns, values, self._source.value_format)
+        value = self._write(values)
+        if kind < self._shape.garbage:
+            return InputRecord(key_bytes, _garbage(self._source.value_format, value), now_ms)
         return InputRecord(key_bytes, value, event_ms if self._time is None else now_ms)
+
+    def _writer(
+        self, columns: Sequence[Column], form: Format, data: DataSchema | None,
+        schemas: Schemas | None,
+    ) -> Encode:  # fmt: skip
+        if form.schema_kind is None:
+            return lambda values: _encoded(columns, values, form)
+        chance = random.Random(0)
+        example = [self._value(c, 0, chance, 0) for c in columns]
+        return encoder(form, columns, data, schemas, example)
 
     def _event_ms(self, chance: random.Random, now_ms: int) -> int:
         kind = chance.random()
@@ -118,7 +142,7 @@ class RecordMaker:
         form = self._source.key_format
         if form is Format.JSON and len(columns) == 1:
             return orjson.dumps(values[0])
-        return _encoded(columns, values, form)
+        return self._write_key(values)
 
     def _value(self, column: Column, key: int, chance: random.Random, event_ms: int) -> Any:
         if column.name == self._time:
@@ -158,6 +182,10 @@ _GARBAGE = {
     Format.KAFKA: b"\xff",
     Format.NONE: b"\xff",
 }
+
+
+def _garbage(form: Format, written: bytes) -> bytes:
+    return cut_off(form, written) if form.schema_kind is not None else _GARBAGE[form]
 
 
 def _cannot(source: Source, what: str) -> Refused:

@@ -15,6 +15,7 @@ from holdfast.chaos.history.events import Event, HistoryWriter
 from holdfast.chaos.load.load_gate import LoadGate
 from holdfast.chaos.load.records import LoadShape, RecordMaker
 from holdfast.transport.idempotent_producer import Producer
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Source, Topology
 
 __all__ = ["HEADER", "Load", "Sent", "Workload", "input_sources", "sent_before"]
@@ -76,6 +77,7 @@ class Workload:
             numbers, and "produced" at the end.
         before: the counts of an earlier workload of the same run.
         gate: may hold the load; None: nothing holds it.
+        schemas: the registry of sources in formats with one.
     """
 
     def __init__(
@@ -86,10 +88,11 @@ class Workload:
         history: HistoryWriter,
         before: Sent | None = None,
         gate: LoadGate | None = None,
+        schemas: Schemas | None = None,
     ) -> None:
-        """Raises `Refused`: no records can be made for a source."""
+        """Raises `Refused`: no records can be made for a source; see `RecordMaker`."""
         self._load = load
-        self._makers = [(s.topic, RecordMaker(s, load.shape)) for s in sources]
+        self._makers = [(s.topic, RecordMaker(s, load.shape, schemas)) for s in sources]
         self._client = {**_NEW_PARTITIONS, **client}
         self._producer = self._opened()
         self._history, self._gate = history, gate

@@ -35,6 +35,8 @@ from holdfast.chaos.run.rights import refuse_unallowed
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, told_parts
 from holdfast.judge.read.observe import Observer
+from holdfast.transport.registry import registry_of
+from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
@@ -102,7 +104,8 @@ class Run:
                 seconds = time.monotonic() - began
                 return seconds >= _BASELINE_S and len(_commits(sampler)) > _COMMITS_MIN
 
-            Workload(load, sources, client, history).run(enough, _BASELINE_LIMIT_S)
+            workload = Workload(load, sources, client, history, schemas=self._schemas())
+            workload.run(enough, _BASELINE_LIMIT_S)
             found = _intervals(_commits(sampler))
             if found is None:
                 raise HoldfastError(
@@ -125,8 +128,10 @@ class Run:
             reading(self.folder, self.topology, asked.servers, asked.seed, self.access),
         ):
             sources, client = input_sources(self.topology), self.settings.client()
-            gate = LoadGate(self.folder)
-            load = Workload(self._load(self.folder.name), sources, client, history, before, gate)
+            load = Workload(
+                self._load(self.folder.name), sources, client, history, before,
+                LoadGate(self.folder), self._schemas(),
+            )  # fmt: skip
             return load.run((self.folder / _DONE).exists, _LIMIT_S)
 
     def nemesis(self) -> int:
@@ -207,6 +212,9 @@ class Run:
 
     def _quiet_s(self) -> float:
         return self.settings.transaction_timeout_ms / 1000 + 30
+
+    def _schemas(self) -> Schemas | None:
+        return registry_of(self.settings.registry.client())
 
     def _load(self, name: str) -> Load:
         return Load(name, self.asked.seed, self.asked.rate, self.asked.load)

@@ -182,14 +182,16 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
     from holdfast.judge.statement.units import units
     from holdfast.judge.statement.user_functions import declare
     from holdfast.judge.values import Untranslatable
+    from holdfast.transport.registry import registry_of
 
     if plan.load.garbage and job.settings.ingest.on_undecodable == "fail":
         raise Refused(
             "The job stops at records that cannot be decoded (deserialization.error=fail).",
             action="leave --garbage out",
         )
+    schemas = registry_of(job.settings.registry.client())
     for source in input_sources(job.topology):
-        RecordMaker(source, plan.load)
+        RecordMaker(source, plan.load, schemas)
     for unit in units(job.topology):
         try:
             declare(job.settings.functions)

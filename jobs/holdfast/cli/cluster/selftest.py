@@ -50,7 +50,7 @@ CREATE TABLE selftest_totals WITH (KAFKA_TOPIC='{topic}-totals') AS
 _PARTITIONS = 2
 _BROKER_S = 30.0
 _HTTP_S = 10.0
-_MEMORY_MB = 512  # Spark refuses heaps below 450 MiB
+_MEMORY_MB = 512  # the smallest that Spark takes is a bit more than 450
 
 _END_S = 5.0
 

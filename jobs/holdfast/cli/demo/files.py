@@ -68,6 +68,11 @@ class DemoFiles:
         return self.home / "airflow.log"
 
     @property
+    def registry_log(self) -> Path:
+        """Log of the command that starts the registry."""
+        return self.home / "registry.log"
+
+    @property
     def producer_log(self) -> Path:
         return self.home / "produce.log"
 

@@ -48,6 +48,10 @@ class _Total:
 
 def recounted(flights: int) -> dict[str, dict[Key, dict[str, Any]]]:
     """Every row of the demo's tables after the first `flights` flights and all small examples."""
+    payments = {
+        key: found.row("PAYMENTS", "TOTAL")
+        for key, found in _totals("payments", _first, "amount").items()
+    }
     return {
         "FLIGHTS_PER_CARRIER": {
             key: found.row("FLIGHTS", "DEP_DELAY_TOTAL", "DEP_DELAY_AVG")
@@ -65,10 +69,8 @@ def recounted(flights: int) -> dict[str, dict[Key, dict[str, Any]]]:
             key: found.row(average="AVG_READING")
             for key, found in _totals("sensors", _first, "reading").items()
         },
-        "PAYMENTS_PER_CUSTOMER": {
-            key: found.row("PAYMENTS", "TOTAL")
-            for key, found in _totals("payments", _first, "amount").items()
-        },
+        "PAYMENTS_PER_CUSTOMER": payments,
+        "AVRO_PAYMENTS_PER_CUSTOMER": payments,
     }
 
 

@@ -34,6 +34,7 @@ EXPECTED = (
     Expected("AVG_READINGS", "sensor-2", "AVG_READING", 45.0),
     Expected("AVG_READINGS", "sensor-3", "AVG_READING", 59.5),
     Expected("PAYMENTS_PER_CUSTOMER", "alice", "TOTAL", 42.5),
+    Expected("AVRO_PAYMENTS_PER_CUSTOMER", "bob", "TOTAL", 120.0),
 )
 # Valid if every flight of the year was produced.
 FLIGHTS_EXPECTED = (

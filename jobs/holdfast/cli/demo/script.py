@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.cli.demo.backing import Backing
 from holdfast.cli.demo.compacting import nothing_planned, what_was_won
 from holdfast.cli.demo.deployed import Deployed
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql, last_line
@@ -32,14 +33,15 @@ from holdfast.cli.samples import SAMPLES
 from holdfast.cli.statements.options import Job, load_job
 from holdfast.errors import HoldfastError, Refused
 from holdfast.judge.read.observe import Observer
-from holdfast.local.broker import LocalKafka
 from holdfast.local.processes import is_running
+from holdfast.transport.registry import registry_of
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["Demo", "DemoOptions"]
 
 _FLIGHTS = "flights"
 _SMALL = ("movies", "sensors", "payments")
+_AVRO = ("payments", "avro_payments")  # the same example, and the stream that has it in Avro
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
 _EXECUTORS = 2
 _LOOK_S = 1.0
@@ -98,7 +100,7 @@ class Demo:
         self._children = Children()
         self._deployed = Deployed(options.home)
         self._outcome = _Outcome()
-        self._kafka_pid = 0
+        self._backing = Backing(options.home)
         self._served = Served(self._sql, options.home)
 
     def play(self) -> bool:
@@ -145,14 +147,19 @@ class Demo:
         """Stop processes that a killed demo left, and wipe its folder."""
         self._deployed.remove()
         self._refuse_running()
-        LocalKafka(self._options.home).stop()
+        self._backing.stop()
         self._files.wipe()
-        self._screen.title("1. A real Kafka and the small examples")
+        self._screen.title("1. A real Kafka, a schema registry, and the small examples")
         self._command("kafka", "start", "--port", "0")
-        kafka = LocalKafka(self._options.home).status()
-        self._kafka_pid = kafka.pid if kafka is not None else 0
+        arguments = ["registry", "start", "--port", "0", *self._home()]
+        self._screen.command(arguments, "in the background")
+        registry = self._children.start(_holdfast(arguments), self._files.registry_log)
         for name in _SMALL:
             self._command("produce", name)
+        with self._screen.waiting("the registry starts") as tell:
+            self._backing.await_started(registry, self._files.registry_log, tell)
+        name, stream = _AVRO
+        self._command("produce", name, "--source", stream, "--statements", str(self._sql))
 
     def _refuse_running(self) -> None:
         status = JobStatus.read(status_path(self._options.home, APPLICATION_ID))
@@ -163,7 +170,7 @@ class Demo:
             )
 
     def _start(self) -> Job:
-        self._screen.title("2. The job: five tables, two executors")
+        self._screen.title("2. The job: six tables, two executors")
         job = load_job(self._sql, None, (), str(self._options.home))
         for query in job.topology.queries:
             self._screen.say(f"{query.sink.name} from {query.source.topic}")
@@ -289,7 +296,8 @@ class Demo:
         self._command("inspect", "flights_per_carrier", str(self._sql), "--limit", "5")
         expected = EXPECTED + (FLIGHTS_EXPECTED if self._options.limit is None else ())
         wanted = recounted(self._options.flights)
-        tables = read_values(job.topology.queries, self._observer(job), wanted)
+        schemas = registry_of(job.settings.registry.client())
+        tables = read_values(job.topology.queries, self._observer(job), wanted, schemas)
         compared = compare(expected, tables)
         self._screen.show(results_table(compared))
         wrong = differences(wanted, tables)
@@ -361,9 +369,9 @@ class Demo:
     def _clear(self) -> bool:
         """End all started processes; False if one would not end."""
         self._children.stop()
-        pids = [*self._deployed.pids(), *([self._kafka_pid] if self._kafka_pid else [])]
+        pids = [*self._deployed.pids(), *self._backing.pids]
         self._deployed.remove()
-        LocalKafka(self._options.home).stop()
+        self._backing.stop()
         left = self._children.leftovers(pids)
         self._screen.say("nothing is left running" if not left else f"left running: {left}")
         return not left
@@ -375,6 +383,7 @@ class Demo:
         screen.say("to look further:")
         home = list(self._home())
         screen.command(["kafka", "start", *home])
+        screen.command(["registry", "start", *home])
         screen.command(["inspect", "flights_per_origin_hour", str(self._sql), *home])
         screen.command(["deploy", APPLICATION_ID, str(self._sql), *home])
         screen.command(["serve", str(self._sql), *home])

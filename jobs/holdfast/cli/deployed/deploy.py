@@ -21,7 +21,7 @@ from holdfast.cli.statements.options import (
     sigterm_interrupts,
     sql_options,
 )
-from holdfast.errors import InvalidConfig, KafkaUnavailable
+from holdfast.errors import InvalidConfig, KafkaUnavailable, RegistryUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +70,11 @@ __all__ = ["command", "deploy_local"]
     metavar="SECONDS",
     help="How long to wait until the job is ready.",
 )
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="End a driver of this job that another deployment runs, rather than be refused.",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the job is ready.  (local)")
 @json_option
 def command(
@@ -87,6 +92,7 @@ def command(
     chart: Path | None,
     image: str | None,
     timeout: float,
+    take_over: bool,
     no_wait: bool,
     as_json: bool,
 ) -> None:
@@ -104,14 +110,16 @@ def command(
         job = load_job(sql, config, overrides, home, name=name)
         if target == "local":
             found = deploy_local(
-                name, job, sql, config, overrides, timeout, tell, wait=not no_wait, servers=servers
-            )
+                name, job, sql, config, overrides, timeout, tell,
+                wait=not no_wait, servers=servers, take_over=take_over,
+            )  # fmt: skip
         else:
             _refuse_servers(servers)
             given = named_properties(config, overrides)
             found = _kubernetes(
-                name, job, sql, given, namespace, values, chart, image, timeout, tell
-            )
+                name, job, sql, given, namespace, values, chart, image, timeout, tell,
+                take_over=take_over,
+            )  # fmt: skip
     click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
 
 
@@ -126,6 +134,7 @@ def deploy_local(
     *,
     wait: bool,
     servers: int = 0,
+    take_over: bool = False,
 ) -> Deployment:
     """Check the job and deploy it on this machine; see `LocalDeployment.deploy`."""
     from holdfast.deploy.checks.preflight import check
@@ -148,7 +157,7 @@ def deploy_local(
         servers=servers,
         snapshot_uri=settings.snapshots.uri,
     )
-    return deployment.deploy(files, timeout_s, tell, wait=wait)
+    return deployment.deploy(files, timeout_s, tell, wait=wait, take_over=take_over)
 
 
 def _refuse_servers(count: int) -> None:
@@ -170,6 +179,8 @@ def _kubernetes(
     image: str | None,
     timeout_s: float,
     tell: Callable[[str], None],
+    *,
+    take_over: bool,
 ) -> Deployment:
     from holdfast.deploy.kubernetes.target import KubernetesDeployment
     from holdfast.deploy.kubernetes.values import chart_values
@@ -181,6 +192,8 @@ def _kubernetes(
             action="leave application.id out, or deploy under that name",
         )
     built = chart_values(sql.text(), given, image)
+    if take_over:
+        built["driver"] = {**built.get("driver", {}), "takeOver": True}
     _check_from_here(job, given, tell)
     deployment = KubernetesDeployment(namespace, name)
     return deployment.deploy(built, values, chart, timeout_s, tell)
@@ -200,5 +213,5 @@ def _check_from_here(job: Job, given: dict[str, object], tell: Callable[[str], N
         return
     try:
         check(job.topology, job.settings)
-    except KafkaUnavailable as error:
+    except (KafkaUnavailable, RegistryUnavailable) as error:
         tell(f"left to the chart's preflight: {error.fact}")

@@ -12,7 +12,7 @@ import orjson
 
 from holdfast.cli.deployed.targets import deployment_of, namespace_option, target_option
 from holdfast.cli.statements.options import home_option, json_option, load_settings
-from holdfast.errors import Refused
+from holdfast.errors import InvalidConfig, Refused
 from holdfast.types.words import nearest
 
 if TYPE_CHECKING:
@@ -26,8 +26,16 @@ __all__ = ["command"]
 @target_option
 @home_option
 @namespace_option
+@click.option("--all", "everywhere", is_flag=True, help="Of all namespaces.  (kubernetes)")
 @json_option
-def command(name: str | None, target: str, home: str | None, namespace: str, as_json: bool) -> None:
+def command(
+    name: str | None,
+    target: str,
+    home: str | None,
+    namespace: str,
+    everywhere: bool,
+    as_json: bool,
+) -> None:
     """Show the deployment NAME; without NAME all deployments of the target.
 
     Exits with 0 in every state of a deployment; see `ready`, `caught_up`, `reason`, `warnings` and
@@ -35,20 +43,29 @@ def command(name: str | None, target: str, home: str | None, namespace: str, as_
     `absent`.
     """
     if name is not None:
+        if everywhere:
+            raise InvalidConfig("--all is for all deployments.", action="leave NAME out, or --all")
         found = deployment_of(target, name, home, namespace).status()
         if not as_json:
             _refuse_absent(found, partial(_all, target, home, namespace))
         click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
         return
-    several = _all(target, home, namespace)
+    several = _all(target, home, None if everywhere else namespace)
     if as_json:
         click.echo(orjson.dumps([one.as_json() for one in several]).decode())
     else:
-        click.echo("\n".join(one.as_text() for one in several) or "Nothing is deployed.")
+        told = (_with_place(one) if everywhere else one.as_text() for one in several)
+        click.echo("\n".join(told) or "Nothing is deployed.")
 
 
-def _all(target: str, home: str | None, namespace: str) -> Sequence[Deployment]:
-    """Every deployment of the target."""
+def _with_place(found: Deployment) -> str:
+    """The text of a deployment, after its namespace if it has one."""
+    place = found.details.get("namespace")
+    return f"{place}/{found.as_text()}" if place else found.as_text()
+
+
+def _all(target: str, home: str | None, namespace: str | None) -> Sequence[Deployment]:
+    """Every deployment of the target; None: of all namespaces."""
     if target == "local":
         from holdfast.deploy.local.target import all_deployments
 

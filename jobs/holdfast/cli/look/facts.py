@@ -181,12 +181,19 @@ def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
 
 
 def read_values(
-    queries: Sequence[Query], observer: Observer, names: Collection[str]
+    queries: Sequence[Query],
+    observer: Observer,
+    names: Collection[str],
+    schemas: Schemas | None = None,
 ) -> dict[str, dict[tuple[Any, ...], dict[str, Any]]]:
-    """Value columns of the named tables: by table, then by key and the start of its window."""
+    """Value columns of the named tables: by table, then by key and the start of its window.
+
+    Args:
+        schemas: the registry of formats that have one.
+    """
     found = {}
     for view in table_views([q for q in queries if q.sink.name in names], None):
-        rows = read_rows(view, observer, _ALL)
+        rows = read_rows(replace(view, schemas=schemas), observer, _ALL)
         found[view.name] = dict(rows.rows)
     return found
 

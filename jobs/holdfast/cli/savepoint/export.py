@@ -76,8 +76,10 @@ def command(
         uri = place_of(job, settings).uri
 
         from holdfast.frames.saved_tables import of_savepoint
+        from holdfast.transport.registry import registry_of
 
-        saved = of_savepoint(uri, f"{job}/{name}", settings.functions)
+        schemas = registry_of(settings.registry.client())
+        saved = of_savepoint(uri, f"{job}/{name}", settings.functions, schemas)
         tables = _chosen(saved, table)
         _check_empty(folder)
         places = [folder if table else folder / _file_name(each.name) for each in tables]

@@ -22,6 +22,7 @@ from holdfast.testing.json_text import dumps
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.transport.registry import AskedSeldom
 from holdfast.types.schemas import Schemas
 from holdfast.types.topology import Topology
 from holdfast.types.words import iso_time
@@ -121,7 +122,8 @@ class Broker:
             TopicMissing: there is no such topic.
             KafkaUnavailable: no broker answered in time.
         """
-        show = _printer(statement.topic, topology, self.schemas)
+        schemas = None if self.schemas is None else AskedSeldom(self.schemas)
+        show = _printer(statement.topic, topology, schemas)
         every, shown = statement.interval or 1, 0
         for index, line in enumerate(self._lines(statement, show)):
             if index % every:
@@ -182,17 +184,17 @@ def _printer(topic: str, topology: Topology, schemas: Schemas | None) -> Callabl
     codec = None if of is None else TopicCodec(of, schemas)
 
     def show(record: RawRecord) -> str:
-        key, value = _guess(record.key, schemas), _guess(record.value, schemas)
-        if codec is not None:
-            try:
-                spec = codec.decode(record)
-            except (InvalidTestCase, UnicodeDecodeError):
-                pass  # it does not fit the formats, so guess
-            else:
-                key, value = _text(spec.key), _text(spec.value)
-                window = spec.window
-                key += f" [{window.start}, {window.end})" if window is not None else ""
+        key, value = shown(record)
         return f"rowtime: {iso_time(record.timestamp)}, key: {key}, value: {value}"
+
+    def shown(record: RawRecord) -> tuple[str, str]:
+        if codec is not None:
+            with suppress(InvalidTestCase, UnicodeDecodeError):  # it does not fit, so guess
+                spec = codec.decode(record)
+                window = spec.window
+                bounds = f" [{window.start}, {window.end})" if window is not None else ""
+                return _text(spec.key) + bounds, _text(spec.value)
+        return _guess(record.key, schemas), _guess(record.value, schemas)
 
     return show
 

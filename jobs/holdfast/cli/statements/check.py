@@ -37,9 +37,9 @@ def command(
 ) -> None:
     """Check SQL_FILE (or --sql) against Kafka before deploying it.
 
-    Reads statements, properties, existing topics, and commit markers of a present or past
-    deployment with the same application.id; changes nothing. Exits with 2 and the reason if the
-    job would be refused. --json names every topic.
+    Reads statements, properties, existing topics, the schemas of a registry, and commit markers of
+    a present or past deployment with the same application.id; changes nothing. Exits with 2 and
+    the reason if the job would be refused. --json names every topic.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
@@ -51,7 +51,7 @@ def command(
 
 
 def as_text(found: Preflight) -> str:
-    """A line per query, and one for each kind of topic."""
+    """A line per query and schema, and one for each kind of topic."""
     lines = [f"The job {found.application_id} can be deployed."]
     for query in found.queries:
         what = "stateless"
@@ -63,6 +63,9 @@ def as_text(found: Preflight) -> str:
     for topic in found.topics:
         kinds.setdefault((topic.role, topic.exists), []).append(topic)
     lines += [_line(role, topics) for (role, _), topics in sorted(kinds.items(), key=_by_role)]
+    for schema in found.schemas:
+        state = "to be registered" if schema.id is None else f"exists as {schema.id}"
+        lines.append(f"  schema of {schema.subject}: {state}")
     return "\n".join(lines)
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+import orjson
 
-from holdfast.cli.statements.options import Sql, job_options, load_job, sql_options
+from holdfast.cli.statements.options import (
+    Sql,
+    job_options,
+    json_errors,
+    json_option,
+    load_job,
+    sql_options,
+)
 
 __all__ = ["command"]
 
@@ -15,14 +24,23 @@ __all__ = ["command"]
 @click.command("explain")
 @sql_options
 @job_options
-def command(sql: Sql, config: Path | None, overrides: Sequence[str], home: str | None) -> None:
+@json_option
+def command(
+    sql: Sql, config: Path | None, overrides: Sequence[str], home: str | None, as_json: bool
+) -> None:
     """Print the plan of SQL_FILE (or --sql).
 
-    Shows sources, steps, topics and keys; needs neither Kafka nor Spark.
+    Shows sources, steps, topics and keys; needs neither Kafka nor Spark. With --json: of each
+        statement the topics that it reads and writes, and from which columns each column comes.
     """
     name = None if sql.file is not None else "job"  # its plan is the same under any name
-    job = load_job(sql, config, overrides, home, name=name)
+    with json_errors(as_json):
+        job = load_job(sql, config, overrides, home, name=name)
 
-    from holdfast.sql import explain
+    from holdfast.sql import explain, lineage
 
-    click.echo(explain(job.topology))
+    if as_json:
+        told = {"lineage": [asdict(each) for each in lineage(job.topology)]}
+        click.echo(orjson.dumps(told).decode())
+    else:
+        click.echo(explain(job.topology))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,8 @@ from holdfast.config.secrets import is_secret, names_file
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
 from holdfast.local.broker import LocalKafka
+from holdfast.local.probe import HOST
+from holdfast.local.registry import LocalRegistry
 
 if TYPE_CHECKING:
     from holdfast.types.topology import Topology
@@ -170,7 +172,8 @@ def load_settings(
 ) -> Settings:
     """Settings from all sources.
 
-    If no broker is named, the local one of the same home is used if it runs.
+    If no broker is named, the local one of the same home is used if it runs; if no schema registry
+    is, that of the same home if its schemas are kept by the job's broker.
 
     Args:
         application_id: the default of `application.id`.
@@ -185,12 +188,31 @@ def load_settings(
     origins.append(from_overrides(overrides))
     origins.extend([Origin("--home", {"home": home})] if home else [])
     settings = build_settings(origins, application_id)
-    if any(key.endswith("bootstrap.servers") for o in origins for key in o.values):
-        return settings
+    named = {key for origin in origins for key in origin.values}
+    if not _has(named, "bootstrap.servers"):
+        settings = _with_local_kafka(settings)
+    return settings if _has(named, "schema.registry.url") else _with_local_registry(settings)
+
+
+def _has(named: Iterable[str], key: str) -> bool:
+    """Whether the property is among these, be it with a prefix of ksqlDB's."""
+    return any(each.endswith(key) for each in named)
+
+
+def _with_local_kafka(settings: Settings) -> Settings:
     local = LocalKafka(Path(settings.home)).status()
     if local is None:
         return or_no_broker(settings)
     return replace(settings, bootstrap_servers=local.bootstrap_servers)
+
+
+def _with_local_registry(settings: Settings) -> Settings:
+    """Ids mean something beside the records that name them only, hence the same Kafka."""
+    local = LocalRegistry(Path(settings.home)).status()
+    servers = settings.bootstrap_servers.replace("localhost:", f"{HOST}:")
+    if local is None or local.bootstrap_servers != servers:
+        return settings
+    return replace(settings, registry=replace(settings.registry, url=local.url))
 
 
 def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:

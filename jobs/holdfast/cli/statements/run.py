@@ -29,10 +29,21 @@ __all__ = ["command"]
     help="Stop after processing every record that exists now.",
 )
 @click.option(
+    "--take-over",
+    is_flag=True,
+    help="End another driver that runs this job, rather than be refused.",
+)
+@click.option(
     "--fill-secret",
     metavar="NAME",
     help="In a pod: the Secret in its namespace from which spark.secret.file is written; an empty "
     "one is filled with a random value.",
+)
+@click.option(
+    "--executors-of",
+    metavar="NAME",
+    help="In a pod: the StatefulSet in its namespace whose replicas are the job's executors; their "
+    "number may change while the job runs.",
 )
 @click.option(
     "--fill-peer-token",
@@ -46,7 +57,9 @@ def command(
     overrides: Sequence[str],
     home: str | None,
     until_caught_up: bool,
+    take_over: bool,
     fill_secret: str | None,
+    executors_of: str | None,
     fill_peer_token: str | None,
 ) -> None:
     """Run the statements of SQL_FILE (or --sql) until Ctrl-C.
@@ -75,7 +88,18 @@ def command(
         find_java()  # before any topic is made
         start_making()
 
-    run(job.topology, job.settings, stop_when_caught_up=until_caught_up)
+    executors = None
+    if executors_of:
+        from holdfast.deploy.kubernetes.replicas import Replicas
+
+        executors = Replicas(executors_of, job.settings.placement.executors)
+    run(
+        job.topology,
+        job.settings,
+        stop_when_caught_up=until_caught_up,
+        take_over=take_over,
+        executors=executors,
+    )
 
 
 def _refuse_second(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast topics`: creates the missing topics of a job."""
+"""`holdfast topics`: creates the missing topics of a job, and registers its schemas."""
 
 from __future__ import annotations
 
@@ -30,20 +30,28 @@ def command(
 ) -> None:
     """Create the missing topics of SQL_FILE (or --sql), and check the others.
 
-    Sources are created only if their statement gives PARTITIONS. The job does the same when it
-    starts; use this command to see the result first.
+    Sources are created only if their statement gives PARTITIONS. Schemas of sinks are registered
+    first, all or none. The job does the same when it starts; use this command to see the result
+    first.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
         from holdfast.deploy.checks.preflight import make_topics
+        from holdfast.deploy.checks.schemas import register_schemas
 
+        schemas = register_schemas(job.topology, job.settings)
         found = make_topics(job.topology, job.settings)
     if as_json:
         topics = [{**asdict(t), "created": not t.exists, "exists": True} for t in found]
-        click.echo(orjson.dumps({"ok": True, "topics": topics}).decode())
+        registered = [{**asdict(s), "registered": not known} for s, known in schemas]
+        told = {"ok": True, "topics": topics, "schemas": registered}
+        click.echo(orjson.dumps(told).decode())
         return
     for topic in found:
         state = "exists" if topic.exists else "created"
         partitions = counted(topic.partitions, "partition")
         click.echo(f"{topic.role} topic {topic.name}: {partitions}, {state}")
+    for schema, known in schemas:
+        state = "exists" if known else "registered"
+        click.echo(f"schema of {schema.subject}: {state} as {schema.id}")

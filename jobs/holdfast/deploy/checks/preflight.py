@@ -1,7 +1,8 @@
 """Reports what a deployment of a job would find and create; it reads, and never writes.
 
 Conditions that would stop a job after its start are found here before anything is touched: topics
-that are missing, state written by another statement, a changelog or source records that are gone.
+that are missing, state written by another statement, a changelog or source records that are gone,
+schemas that a registry would refuse.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.config.settings import Settings
+from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
+from holdfast.runtime.lease import look_before
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.savepoints.first_start import FirstStart
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
+from holdfast.sql import Lineage, lineage
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.markers import last_markers
@@ -75,8 +79,11 @@ class Preflight:
     """The outcome of a check that passed."""
 
     application_id: str
+    bootstrap_servers: str
     queries: tuple[QueryFound, ...]
     topics: tuple[TopicFound, ...]
+    schemas: tuple[SchemaFound, ...]
+    lineage: tuple[Lineage, ...]
 
     def as_json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -89,11 +96,14 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     Raises:
         Refused: the job would be refused, or would stop, after its start.
         KafkaUnavailable: no broker answered.
+        RegistryUnavailable: a schema is to be registered, and no registry answered.
     """
     _need_queries(topology)
+    schemas = find_schemas(topology, settings)
     admin = _admin(settings)
     orders = _orders(admin, settings)
     orders.refresh()
+    look_before(settings, orders)
     layouts = orders.layouts
     plans: dict[str, list[TopicPlan]] = {}
     made: dict[str, int] = {}
@@ -109,7 +119,8 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         for q in topology.queries
     )
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
-    return Preflight(settings.application_id, found, topics)
+    servers, facts = settings.bootstrap_servers, lineage(topology)
+    return Preflight(settings.application_id, servers, found, topics, schemas, facts)
 
 
 def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:

@@ -46,11 +46,20 @@ _PULL_S = 15.0  # in which the kubelet tries twice
 _Tell = Callable[[str], None]
 
 
-def all_releases(namespace: str) -> list[Deployment]:
-    """Every release of the chart in a namespace, by name."""
-    found = helm_json(["list", "--namespace", namespace, *EVERY_STATE]) or []
-    names = sorted(r["name"] for r in found if r["chart"].rpartition("-")[0] == "holdfast")
-    return [KubernetesDeployment(namespace, name).status() for name in names]
+def all_releases(namespace: str | None) -> list[Deployment]:
+    """Every release of the chart, by namespace and name.
+
+    Args:
+        namespace: the one to look into; None: all of them.
+
+    Raises:
+        InvalidConfig, HoldfastError: helm failed, or the account may not look.
+    """
+    places = ["--all-namespaces"] if namespace is None else ["--namespace", namespace]
+    found = helm_json(["list", *places, *EVERY_STATE]) or []
+    ours = (r for r in found if r["chart"].rpartition("-")[0] == "holdfast")
+    named = sorted((r["namespace"], r["name"]) for r in ours)
+    return [KubernetesDeployment(place, name).status() for place, name in named]
 
 
 def last_good(history: Sequence[Mapping[str, Any]]) -> int:

@@ -10,7 +10,7 @@ import fcntl
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -123,8 +123,19 @@ class LocalDeployment:
 
     # -- changing ----------------------------------------------------------------------------
 
-    def deploy(self, files: JobFiles, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
+    def deploy(
+        self,
+        files: JobFiles,
+        timeout_s: float,
+        tell: _Tell,
+        *,
+        wait: bool,
+        take_over: bool = False,
+    ) -> Deployment:
         """Deploys a new revision; on failure the previous one runs again.
+
+        Args:
+            take_over: end a driver that runs the job elsewhere, rather than be refused.
 
         Raises:
             Refused: the job was refused, or another deployment runs it.
@@ -132,7 +143,9 @@ class LocalDeployment:
         """
         with self._locked():
             self._refuse_other(files.application_id)
-            return self._replace(self._revisions.add(files), timeout_s, tell, wait=wait)
+            extra = ("--take-over",) if take_over else ()
+            revision = self._revisions.add(files)
+            return self._replace(revision, timeout_s, tell, extra, wait=wait)
 
     def rollback(
         self, timeout_s: float, tell: _Tell, *, only_from: int | None = None
@@ -182,11 +195,19 @@ class LocalDeployment:
                 shutil.rmtree(volume / files.application_id, ignore_errors=True)
         return self.status()
 
-    def _replace(self, revision: int, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
+    def _replace(
+        self,
+        revision: int,
+        timeout_s: float,
+        tell: _Tell,
+        extra: Sequence[str] = (),
+        *,
+        wait: bool,
+    ) -> Deployment:
         before = self._revisions.current
         try:
             self._process.stop()
-            self._start(revision)
+            self._start(revision, extra)
             if wait:
                 await_ready(self.status, timeout_s, tell, _gave_up)
             self._serve(revision)
@@ -211,7 +232,7 @@ class LocalDeployment:
         elif self._servers.revision != revision:
             self._servers.begin(revision, count)
 
-    def _start(self, revision: int) -> None:
+    def _start(self, revision: int, extra: Sequence[str] = ()) -> None:
         files = self._revisions.files(revision)
         sql = self._folder / f"revision-{revision}.sql"
         sql.write_text(files.sql, encoding="utf-8")
@@ -230,7 +251,7 @@ class LocalDeployment:
                 file.write(files.config)
             run += ["--config", str(config)]
         run += [part for text in files.overrides for part in ("--set", text)]
-        self._process.start(revision, run, files.folder)
+        self._process.start(revision, [*run, *extra], files.folder)
 
     def _refuse_other(self, application_id: str) -> None:
         status = JobStatus.read(status_path(self._home, application_id))

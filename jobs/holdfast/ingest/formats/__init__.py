@@ -18,7 +18,7 @@ from holdfast.ingest.formats.protobuf_registered import protobuf_reader
 from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
-from holdfast.types.schemas import Schemas
+from holdfast.types.schemas import START_REGISTRY, Schemas
 from holdfast.types.sources import Format, Nullable
 
 __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
@@ -96,7 +96,7 @@ def _registered(
     if schemas is None:
         raise RegistryUnavailable(
             f"{format_} needs a schema registry, and there is none.",
-            action="set schema.registry.url",
+            action=f"set schema.registry.url, or {START_REGISTRY}",
         )
     return RegisteredDecoder(kind, wanted, schemas, _READERS[format_](wanted, unwrapped))
 

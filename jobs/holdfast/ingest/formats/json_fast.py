@@ -8,6 +8,8 @@ bytes, with searches that cost far less than parsing:
   string is no JSON, so every boundary lies between two objects, and as many rows as records
   means one object each;
 * it is valid UTF-8 and holds no NaN or Infinity, which Arrow would let pass;
+* where a DECIMAL is wanted, no number has a negative exponent of two digits or more: Arrow looks up
+  its power of ten beyond the end of its table, so 1e-41 becomes 0 and 1e-99999999 ends the process;
 * no wanted field is spelled in two ways, and no letter of a name is escaped;
 * no record can be nested more deeply than the slow decoder allows.
 
@@ -34,6 +36,10 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
 # Outside of text; a match inside text is possible, and only costs time.
 _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
+# The end of a number, or of the text of one, with a negative exponent of two digits or more; and
+# all of it, which takes longer to look for.
+_TINY_END = re.compile(rb'[eE](?:-|\\u002[dD])[0-9]{2,}"?\s*[,\]}]')
+_TINY = re.compile(rb'[\[:,]\s*"?(?:[-+.0-9]|\\u002[bBdDeE])+' + _TINY_END.pattern)
 # Nested objects and arrays, in any field.  A constant well within the limit of Python's stack:
 # whether a record can be decoded must not depend on the caller.
 DEPTH_MAX = 200
@@ -59,11 +65,12 @@ class FastJson:
         # A name with a lower-case letter was quoted and only matches itself.
         self._folding = sorted({n for n in _names(wanted) if n == n.upper()})
         self._places = {c.name: i for i, c in enumerate(self._wanted)}
+        self._decimals = any(_has_decimals(c.type) for c in wanted)
 
     def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
         """The wanted columns, or None if the slow decoder must decode these payloads."""
         joined = b"\n".join(payloads)
-        if not _plain(joined, payloads):
+        if not _plain(joined, payloads) or (self._decimals and _is_tiny(joined)):
             return None
         try:
             return self._spelled_and_parsed(joined, len(payloads))
@@ -143,6 +150,10 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
         and not (_has(joined, b"\\u00") and _ESCAPED_NAME.search(joined))
         and (longest <= DEPTH_MAX or max(map(openers, payloads)) <= DEPTH_MAX)
     )
+
+
+def _is_tiny(joined: bytes) -> bool:
+    return _TINY_END.search(joined) is not None and _TINY.search(joined) is not None
 
 
 def _has(joined: bytes, word: bytes) -> bool:

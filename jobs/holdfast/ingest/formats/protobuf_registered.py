@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from holdfast.ingest.formats.base import Decoded, Undecodable, null_columns
 from holdfast.ingest.formats.protobuf import read_messages
 from holdfast.ingest.formats.registered import MakeReader, SchemaReader, placed
 from holdfast.tasks.registered.proto.files import ProtoError, ProtoFile
+from holdfast.tasks.registered.proto.framed import TOGETHER_MAX, Framed
 from holdfast.tasks.registered.proto.framing import indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.read import MessageReader
@@ -40,6 +42,13 @@ class _ProtobufReader(SchemaReader):
         self._readers: dict[str, MessageReader | str] = {}
 
     def decode(self, payloads: Sequence[bytes], start: int) -> Decoded:
+        first = _header_of(payloads[0], start)
+        if first is not None and sum(map(len, payloads)) <= TOGETHER_MAX:
+            framed = Framed(payloads)
+            if framed.behind(first, start):
+                columns = self._all(first, framed, start)
+                if columns is not None:
+                    return Decoded(columns)
         bad: dict[int, str] = {}
         parts = []
         for head, places in _by_header(payloads, start).items():
@@ -58,6 +67,13 @@ class _ProtobufReader(SchemaReader):
         if not parts:
             return Decoded(null_columns(self._wanted, len(payloads)), bad)
         return placed(parts, bad, len(payloads))
+
+    def _all(self, head: bytes, framed: Framed, start: int) -> tuple[pa.Array, ...] | None:
+        """The columns of payloads that are all good; None: one is not, or there is no reader."""
+        try:
+            return self._reader(indexes_at(head, start)[0]).read_all(framed)
+        except ProtoError:
+            return None
 
     def _reader(self, indexes: Sequence[int]) -> MessageReader:
         message = self._file.at(indexes)

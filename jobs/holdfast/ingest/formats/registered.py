@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from itertools import repeat
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,14 @@ from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, Undecodable
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schema, SchemaKind, Schemas
 
-__all__ = ["HEADER_BYTES", "MakeReader", "RegisteredDecoder", "SchemaReader", "placed"]
+__all__ = [
+    "HEADER_BYTES",
+    "MakeReader",
+    "RegisteredDecoder",
+    "SchemaReader",
+    "all_begin_with",
+    "placed",
+]
 
 HEADER_BYTES = 5
 _MAGIC = 0
@@ -63,10 +71,11 @@ class RegisteredDecoder(Decoder):
         """
         if not payloads:
             return Decoded(null_columns(self._wanted, 0))
+        head = _head(payloads[0])
+        if head[0] == _MAGIC and all_begin_with(payloads, head):
+            return self._of_schema(int.from_bytes(head[1:], "big"), payloads)
         ids = _ids(payloads)
         found = np.unique(ids)
-        if len(found) == 1 and found[0] >= 0:
-            return self._of_schema(int(found[0]), payloads)  # type: ignore[arg-type]
         bad = {i: _headless(payloads[i]) for i in np.flatnonzero(ids == _BAD).tolist()}
         parts = []
         for schema_id in found[found >= 0].tolist():
@@ -107,6 +116,14 @@ class RegisteredDecoder(Decoder):
         if schema.kind is not self._kind:
             raise Undecodable(f"it is of type {schema.kind}, but the format needs {self._kind}")
         return self._make(schema)
+
+
+def all_begin_with(payloads: Payloads, head: bytes) -> TypeGuard[Sequence[bytes]]:
+    """Whether every payload is there and has these first bytes."""
+    try:
+        return all(map(bytes.startswith, payloads, repeat(head)))  # type: ignore[arg-type]
+    except TypeError:  # one is absent
+        return False
 
 
 def placed(

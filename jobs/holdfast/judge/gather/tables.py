@@ -21,6 +21,7 @@ from holdfast.judge.read.incarnations import living, place_name
 from holdfast.judge.read.left_out import dead_letters
 from holdfast.judge.read.marker_story import MarkerStory
 from holdfast.judge.read.observe import Observer
+from holdfast.judge.recompute.blanks import Blanks
 from holdfast.judge.recompute.recompute import (
     InputTable,
     Recomputed,
@@ -70,11 +71,13 @@ class PlainGatherer:
         recomputed = recompute_table(batch, query.sink, table)
         record_count = batch.growing[0] if batch.growing and not batch.having else ""
         short = _short(history, recomputed, record_count) if batch.window is not None else {}
+        blanks = Blanks(query.sink)
+        first = recompute_first(batch, query.sink, table, short, recomputed)
         return TableEvidence(
             name=query.sink.name,
             input_records=table.records,
             history=history,
-            expected=recomputed.rows,
+            expected=blanks.rows(recomputed.rows, batch.matches),
             matches=batch.matches,
             counts=(*batch.growing, *batch.never_shrinking),
             records=recomputed.records,
@@ -91,7 +94,7 @@ class PlainGatherer:
             ),
             progress=_progress(query, snapshot, changelog),
             dropped_late=changelog.dropped_late(),
-            first=recompute_first(batch, query.sink, table, short, recomputed),
+            first={k: [blanks.row(r, batch.matches) for r in rows] for k, rows in first.items()},
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(query, snapshot, decoder),
             undecodable=decoder.undecodable,
@@ -110,19 +113,22 @@ class PlainGatherer:
         batch = translate(query, sorted(_input_bounds(query, snapshot)))
         formats = (sink.key_format, sink.value_format)
         decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=False)
+        blanks = Blanks(sink)
         actual: Counter[Key] = Counter()
         times: Counter[int] = Counter()
         for record in self.observer.records(sink.topic, snapshot.sink):
             row = decoder.row(record.value) or {}
             times[record.timestamp_ms] += 1
-            actual[(*decoder.key(record.key), *(row.get(name) for name in batch.values))] += 1
+            values = (row.get(name) for name in batch.values)
+            actual[blanks.record((*decoder.key(record.key), *values))] += 1
         table, inputs = self._input(query, batch, snapshot)
         columns = (*sink.key_columns, *sink.value_columns)
+        expected = recompute_stream(batch, columns, table)
         return StreamEvidence(
             name=sink.name,
             input_records=table.records,
             actual=actual,
-            expected=recompute_stream(batch, columns, table),
+            expected=_blanked(expected, blanks),
             progress=_progress(query, snapshot, self._source_progress(query)),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(query, snapshot, inputs),
@@ -178,6 +184,13 @@ class PlainGatherer:
         for r in self.observer.records(query.source.topic, _input_bounds(query, snapshot)):
             table.add(r.partition, r.offset, r.key, r.value, r.timestamp_ms)
         return table, decoder
+
+
+def _blanked(records: Counter[Key], blanks: Blanks) -> Counter[Key]:
+    found: Counter[Key] = Counter()
+    for record, times in records.items():
+        found[blanks.record(record)] += times
+    return found
 
 
 def _input_bounds(query: Query, snapshot: Snapshot) -> Bounds:

@@ -17,7 +17,13 @@ from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.incarnations import living, place_name
 from holdfast.judge.read.marker_story import MarkerStory
 from holdfast.judge.read.observe import Observer
-from holdfast.judge.recompute.rebuild import Facts, rebuilt_stream, rebuilt_table
+from holdfast.judge.recompute.blanks import Blanks
+from holdfast.judge.recompute.rebuild import (
+    Facts,
+    RebuiltStream,
+    rebuilt_stream,
+    rebuilt_table,
+)
 from holdfast.judge.recompute.relations import Relation, load
 from holdfast.judge.statement.statement import Parts, SourceName, split
 from holdfast.judge.statement.translate import needed_columns
@@ -77,19 +83,20 @@ class UnitGatherer:
         read = self._queries(unit, snapshot, stores)
         facts = self._facts(unit, unit.statements[0], snapshot, read)
         made = rebuilt_table(facts)
+        blanks = Blanks(unit.sink)
         last = facts.queries[-1].id
         dropped = read.dropped.get(last, 0)
         return TableEvidence(
             name=unit.sink.name,
             input_records=read.records,
             history=self._history(unit, snapshot),
-            expected=made.rows,
+            expected=blanks.rows(made.rows, made.matches),
             matches=made.matches,
             progress=_together(read.progress),
             dropped_late=dropped,
             open_transactions=snapshot.open_transactions,
             doubtful="; ".join(read.doubts),
-            empty=made.empty,
+            empty=None if made.empty is None else blanks.row(made.empty, made.matches),
             late=made.late,
             states=read.states,
             late_most=late_bound(
@@ -104,11 +111,12 @@ class UnitGatherer:
             Untranslatable: the judge cannot recompute a statement that writes to it.
         """
         read = self._queries(unit, snapshot, stores)
+        blanks = Blanks(unit.sink)
         made = [
-            rebuilt_stream(self._facts(unit, statement, snapshot, read))
+            _blanked(rebuilt_stream(self._facts(unit, statement, snapshot, read)), blanks)
             for statement in unit.statements
         ]
-        written = list(self._written(unit, snapshot))
+        written = list(map(blanks.record, self._written(unit, snapshot)))
         alone = len(made) == 1
         expected = Counter(key for each in made for _, key in each.ranked)
         possible: Counter[Key] = Counter()
@@ -241,6 +249,14 @@ class UnitGatherer:
         for record in self._observer.records(unit.sink.topic, snapshot.sink):
             row = decoder.row(record.value) or {}
             yield (*decoder.full_key(record.key)[:width], *(row.get(name) for name in names))
+
+
+def _blanked(made: RebuiltStream, blanks: Blanks) -> RebuiltStream:
+    possible: Counter[Key] = Counter()
+    for record, times in made.possible.items():
+        possible[blanks.record(record)] += times
+    ranked = [(rank, blanks.record(record)) for rank, record in made.ranked]
+    return replace(made, ranked=ranked, possible=possible)
 
 
 def _origin(unit: Unit, parts: Parts) -> Source | None:

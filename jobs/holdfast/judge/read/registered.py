@@ -1,7 +1,7 @@
 """Records of formats with a schema registry, as the JSON that the judge reads.
 
-Avro is read by fastavro, one record at a time, so that the judge shares no code with the
-engine's reader.
+Avro is read by fastavro and Protobuf by Google's library, one record at a time, so that the judge
+shares no code with the engine's readers.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import orjson
 
 from holdfast.errors import SchemaMissing
+from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import no_number
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import Schema, Schemas
@@ -26,7 +27,13 @@ __all__ = ["Translation", "plain_format", "translations"]
 
 _HEADER_BYTES = 5  # a zero and the schema's id
 _WINDOW_BYTES = 8
-_KNOWN = (Format.AVRO, Format.JSON_SR)
+_KNOWN = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
+
+_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
+
+_BAD = (
+    ValueError, TypeError, ArithmeticError, LookupError, EOFError, SchemaMissing, RecursionError,
+)  # fmt: skip
 
 _Translate = Callable[[bytes], bytes]
 _Read = Callable[[bytes], Any]
@@ -79,7 +86,7 @@ def translations(
 def _or_itself(translate: _Translate, data: bytes) -> bytes:
     try:
         return translate(data)
-    except (ValueError, TypeError, KeyError, IndexError, EOFError, SchemaMissing, RecursionError):
+    except _BAD:
         return data
 
 
@@ -89,7 +96,8 @@ def _translate(
     """`exact`: decimals stay numbers; else text, which a reader of JSON keeps exact."""
     if form not in _KNOWN:
         return None
-    alone = columns[0] if len(columns) == 1 and not wrapped else None
+    messages = form is Format.PROTOBUF  # they never hold a single value
+    alone = columns[0] if len(columns) == 1 and not wrapped and not messages else None
     readers: dict[int, _Read] = {}
 
     def translate(data: bytes) -> bytes:
@@ -100,7 +108,7 @@ def _translate(
             schema = schemas.by_id(number)
             if schema.kind is not form.schema_kind:
                 raise ValueError(f"its schema is of type {schema.kind}")
-            readers[number] = _avro(schema) if form is Format.AVRO else orjson.loads
+            readers[number] = _READERS[form](schema)
         return _written(readers[number](data[_HEADER_BYTES:]), columns, alone, exact=exact)
 
     return translate
@@ -123,6 +131,13 @@ def _avro(schema: Schema) -> _Read:
         return found
 
     return read
+
+
+_READERS: Mapping[Format, Callable[[Schema], _Read]] = {
+    Format.AVRO: _avro,
+    Format.JSON_SR: lambda _: orjson.loads,
+    Format.PROTOBUF: lambda schema: MessageReader(schema).read,
+}
 
 
 def _without_times(schema: Any) -> Any:
@@ -156,7 +171,17 @@ def _shaped(value: Any, kind: SqlType | None, *, exact: bool) -> Any:
     if isinstance(value, dict):
         inner = _inner(kind)
         return {k: _shaped(v, inner(k), exact=exact) for k, v in value.items()}
+    if isinstance(value, Decimal) and kind is not None and kind.base is Base.DECIMAL:
+        value = _fitted(value, kind)
     return _plain(value, exact=exact)
+
+
+def _fitted(value: Decimal, kind: SqlType) -> Decimal:
+    """With the column's scale."""
+    made = value.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
+    if len(made.as_tuple().digits) > kind.precision:
+        raise ValueError(f"{value} does not fit {kind}")
+    return made
 
 
 def _plain(value: Any, *, exact: bool) -> Any:

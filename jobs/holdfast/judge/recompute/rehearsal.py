@@ -6,6 +6,7 @@ import duckdb
 
 from holdfast.judge.read.arrivals import Batches
 from holdfast.judge.read.decode import InputDecoder, SinkDecoder
+from holdfast.judge.recompute.blanks import Blanks
 from holdfast.judge.recompute.rebuild import Facts, rebuilt_stream, rebuilt_table
 from holdfast.judge.recompute.relations import load
 from holdfast.judge.statement.statement import split
@@ -25,6 +26,7 @@ def rehearse(unit: Unit) -> None:
     """
     sink = unit.sink
     unit.refuse_strange()
+    Blanks(sink)
     SinkDecoder(
         sink.key_columns, sink.value_columns, (sink.key_format, sink.value_format), windowed=False
     )

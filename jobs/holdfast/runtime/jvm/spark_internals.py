@@ -27,6 +27,7 @@ from pyspark.util import _load_from_socket
 
 __all__ = [
     "Executor",
+    "ended_executors",
     "executors",
     "located",
     "no_numpy_to_java",
@@ -107,6 +108,12 @@ class Executor:
     def location(self) -> str:
         """Spark's name of this executor as a preferred location."""
         return f"executor_{self.host}_{self.id}"
+
+
+def ended_executors(context: SparkContext) -> int:
+    """How many executors have ended since the driver started, as far as Spark remembers them."""
+    store = _scala_context(context).statusStore()
+    return int(store.executorList(False).size() - store.executorList(True).size())
 
 
 def executors(context: SparkContext) -> list[Executor]:

@@ -13,12 +13,16 @@ from holdfast.runtime.queries.batch_lock import Turn
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.tracing import Tracer
 from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.topology import Query
 
-__all__ = ["Services"]
+__all__ = ["OnReports", "Services"]
+
+OnReports = Callable[[Query, Batch, list[TaskReport], float], None]
+"""Takes a query, a batch, the reports of its tasks, and its seconds."""
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Services:
     admin: Admin
     cluster: Cluster
     state_dir: str
-    on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
+    on_reports: OnReports
     health: Health
     cutting: Cutting
     turn: Turn = field(default_factory=Turn)
@@ -44,6 +48,7 @@ class Services:
     not_whole: frozenset[str] = frozenset()
     owners: SinkOwners | None = None
     layouts: Layouts = field(default_factory=Layouts)
+    tracer: Tracer | None = None
 
     def settings_of(self, query: Query) -> Settings:
         """The settings of one query: a lost changelog is only rebuilt from whole topics.

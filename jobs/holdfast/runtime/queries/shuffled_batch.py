@@ -7,6 +7,7 @@ partitions (ADR 19).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,7 @@ from holdfast.runtime.queries.workers import (
     side_by_side,
     spare_the_collector,
 )
+from holdfast.runtime.watching.read_times import ReadTime, ReadTimes
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
@@ -40,9 +42,17 @@ _LARGE, _LARGE_AT_ONCE = 4 << 20, 2
 
 
 def run_shuffled(
-    context: SparkContext, read: Read, plan: QueryPlan, batch: Batch, cluster: Cluster
+    context: SparkContext,
+    read: Read,
+    plan: QueryPlan,
+    batch: Batch,
+    cluster: Cluster,
+    times: ReadTimes | None = None,
 ) -> list[TaskReport]:
     """Applies a batch to its state partitions, exactly once.
+
+    Args:
+        times: where the tasks that read put their times; None: nobody wants to know.
 
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
@@ -53,7 +63,8 @@ def run_shuffled(
         nonlocal cut
         groups = None if cut is None else cut.groups(pending, where)
         if cut is None or groups is None:
-            cut = _cut(context, read, plan, cluster.locations(), by_location(pending, where))
+            reading = _Reading(read, plan, times)
+            cut = _cut(context, reading, cluster.locations(), by_location(pending, where))
             groups = cut.groups(pending, where)
             assert groups is not None
         anywhere = next(iter(groups.values()))[0]  # for tasks that are done already
@@ -65,6 +76,15 @@ def run_shuffled(
 
     with batch_job(context, plan.query.id, batch.batch_id, read.records):
         return stores_done(plan, cluster, attempt, batch)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What the tasks read, for which query, and where they put their times."""
+
+    read: Read
+    plan: QueryPlan
+    times: ReadTimes | None
 
 
 @dataclass(frozen=True)
@@ -98,29 +118,32 @@ class _Cut:
 
 def _cut(
     context: SparkContext,
-    read: Read,
-    plan: QueryPlan,
+    reading: _Reading,
     locations: Sequence[str],
     groups: Sequence[tuple[str, Mapping[int, Assigned]]],
 ) -> _Cut:
     """Reads and cuts the batch for the executors that own its state partitions now."""
     tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
-    places = [reader_of(r, locations) for r in read.ranges]
-    work = partial(_read_range, read=read, plan=plan, tasks=tasks)
-    stage(context, f"read and pack {', '.join(s.topic for s in plan.query.sources)}")
+    places = [reader_of(r, locations) for r in reading.read.ranges]
+    work = partial(_read_range, reading=reading, tasks=tasks)
+    stage(context, f"read and pack {', '.join(s.topic for s in reading.plan.query.sources)}")
     return _Cut(shuffled(located(context, places), work, len(groups)), tasks)
 
 
 def _read_range(
-    _index: int, elements: Iterable[int], *, read: Read, plan: QueryPlan, tasks: Mapping[int, int]
+    _index: int, elements: Iterable[int], *, reading: _Reading, tasks: Mapping[int, int]
 ) -> Iterator[tuple[int, bytes]]:
+    read, plan = reading.read, reading.plan
     load_functions(plan.settings.functions)
     for index in elements:  # Spark does not reuse a worker that leaves some of its input
-        packed = read_packed(read.options, plan.query, plan.state_partitions, read.ranges[index])
-        for place, blob in packed:
+        of, began = read.ranges[index], time.time()
+        for place, blob in read_packed(read.options, plan.query, plan.state_partitions, of):
             task = tasks.get(place)
             if task is not None:
                 yield task, blob
+        if reading.times is not None:
+            topic, count = plan.query.sources[of.side].topic, of.end - of.start
+            reading.times.add([ReadTime(topic, of.partition, began, time.time(), count)])
 
 
 def _process_task(

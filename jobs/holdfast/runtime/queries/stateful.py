@@ -50,8 +50,9 @@ class StatefulQuery(QueryRun):
         self._known: dict[int, TaskReport] = {}
 
     def _process(self, read: Read, batch: Batch) -> list[TaskReport]:
-        services = self._services
-        return run_shuffled(services.context, read, self.plan, batch, services.cluster)
+        context, tracer = self._services.context, self._services.tracer
+        times = None if tracer is None else tracer.reading(context, self.query, batch)
+        return run_shuffled(context, read, self.plan, batch, self._services.cluster, times)
 
     @property
     def held_back(self) -> bool:

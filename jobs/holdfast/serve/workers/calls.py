@@ -21,6 +21,8 @@ from holdfast.sql.read.plan import parse_read, plan_read
 from holdfast.tasks.evaluate.outputs import engine
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.limits import noted
+from holdfast.transport.registry import MemoryRegistry
+from holdfast.types.schemas import Registered
 from holdfast.types.sources import Source
 from holdfast.types.topology import Topology
 
@@ -89,13 +91,23 @@ def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None
     return found
 
 
-def planned_after(text: str, known: Topology) -> Topology:
+def planned_after(
+    text: str, known: Topology, found: Sequence[Registered] | None = None
+) -> Topology:
     """The topology of the known statements and a new one.
+
+    Args:
+        found: what the registry has for the new statement; None: there is no registry.
 
     Raises:
         InvalidStatement: the new statement is wrong.
     """
-    return compile_text(text, after=known)
+    if found is None:
+        return compile_text(text, after=known)
+    registry = MemoryRegistry()
+    for each in found:
+        registry.put(each.subject, each.schema, each.id)
+    return compile_text(text, after=known, schemas=registry)
 
 
 @lru_cache(maxsize=1)

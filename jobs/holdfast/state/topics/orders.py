@@ -10,6 +10,7 @@ One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSO
     key = rescale-order:<query id>    the wanted number of state partitions; from commands
     key = rescale-state:<query id>    what became of it; from the driver
     key = copying:<query id>          the generation that its state is being copied into; likewise
+    key = driver                      who runs the job; from the driver, removed when it ends
     key = layout:<query id>           the generation of the query's state that counts; written by
                                       the transaction that decides it (ADR 51)
 
@@ -41,6 +42,7 @@ from holdfast.types.topology import Query
 __all__ = [
     "Answer",
     "Beginning",
+    "Driver",
     "Order",
     "OrderBook",
     "RescaleOrder",
@@ -59,7 +61,7 @@ _CONFIG = {
 _TIMEOUT_S = 30.0
 _ORDER, _STATE = "order:", "state:"
 _SAVEPOINT_ORDER, _SAVEPOINT_STATE = "savepoint-order:", "savepoint-state:"
-_BEGINNING = "beginning"
+_BEGINNING, _DRIVER = "beginning", "driver"
 _RESCALE_ORDER, _RESCALE_STATE, _LAYOUT = "rescale-order:", "rescale-state:", "layout:"
 _COPYING = "copying:"
 _T = TypeVar("_T")
@@ -155,6 +157,25 @@ class Beginning:
 
 
 @dataclass(frozen=True)
+class Driver:
+    """The driver of a job (ADR 62).
+
+    Attributes:
+        name: for people.
+        key: with the name, the same in every restart of this driver; empty: it has no such name.
+        machine: where `pid` and `created` (seconds since the epoch) mean something.
+        since_ms: when it started, wall-clock time.
+    """
+
+    name: str
+    key: str
+    machine: str
+    pid: int
+    created: float
+    since_ms: int
+
+
+@dataclass(frozen=True)
 class RescaleOrder:
     """An order to rescale a query, or to confirm that it was.
 
@@ -169,7 +190,7 @@ class RescaleOrder:
 
 _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
 _SAVEPOINT_ORDERS, _ANSWERS = TypeAdapter(SavepointOrder), TypeAdapter(Answer)
-_BEGINNINGS = TypeAdapter(Beginning)
+_BEGINNINGS, _DRIVERS = TypeAdapter(Beginning), TypeAdapter(Driver)
 _RESCALE_ORDERS = TypeAdapter(RescaleOrder)
 _LAYOUTS, _GENERATIONS = TypeAdapter(Layout), TypeAdapter(int)
 
@@ -235,6 +256,7 @@ class OrderBook:
         self.savepoint_orders: dict[str, SavepointOrder] = {}  # by name
         self.savepoints_told: dict[str, Answer] = {}  # by name
         self.beginning: Beginning | None = None
+        self.driver: Driver | None = None
         self.rescale_orders: dict[str, RescaleOrder] = {}  # by query id
         self.rescales_told: dict[str, Answer] = {}  # by query id
         self.layouts: dict[str, Layout] = {}  # by query id
@@ -306,6 +328,16 @@ class OrderBook:
         self._send({_BEGINNING: _BEGINNINGS.dump_json(beginning)})
         self.beginning = beginning
 
+    def tell_driver(self, driver: Driver | None, timeout_s: float | None = None) -> None:
+        """Records who runs the job; None: nobody does any more.
+
+        Raises:
+            KafkaUnavailable, Refused: it may have been written.
+        """
+        value = None if driver is None else _DRIVERS.dump_json(driver)
+        self._send({_DRIVER: value}, timeout_s)
+        self.driver = driver
+
     def order_rescale(self, query_id: str, order: RescaleOrder) -> None:
         """Orders a rescale of this query.
 
@@ -338,6 +370,7 @@ class OrderBook:
         self.savepoint_orders.clear()
         self.savepoints_told.clear()
         self.beginning = None
+        self.driver = None
         self.rescale_orders.clear()
         self.rescales_told.clear()
         self.layouts.clear()
@@ -370,6 +403,8 @@ class OrderBook:
             _put(self.savepoint_orders, name, _parsed(_SAVEPOINT_ORDERS, value))
         elif key.startswith(_SAVEPOINT_STATE):
             _put(self.savepoints_told, name, _parsed(_ANSWERS, value))
+        elif key == _DRIVER:
+            self.driver = _parsed(_DRIVERS, value)
         elif key == _BEGINNING:
             self.beginning = _parsed(_BEGINNINGS, value)
         elif key.startswith(_RESCALE_ORDER):
@@ -381,10 +416,11 @@ class OrderBook:
         elif key.startswith(_COPYING):
             _put(self.copying, name, _parsed(_GENERATIONS, value))
 
-    def _send(self, values: Mapping[str, bytes | None]) -> None:
+    def _send(self, values: Mapping[str, bytes | None], timeout_s: float | None = None) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)
         # Duplicates do no harm, because the last record of a key counts.
-        producer = Producer(self._client, int(self._timeout_s * 1000), idempotent=False)
+        wait_ms = int((timeout_s or self._timeout_s) * 1000)
+        producer = Producer(self._client, wait_ms, idempotent=False)
         try:
             for key, value in values.items():
                 producer.send(self.topic, key.encode(), value, partition=0)

@@ -169,7 +169,6 @@ def _chosen(inner: _Encode, there: bytes, null: bytes | None, path: str) -> _Enc
             return made
         if null is None:
             raise SchemaRefused(f"{path} is NULL, but the schema's union has no null.")
-        # A struct's null does not reach its fields, whose bytes are dropped here.
         return pc.if_else(column.is_valid(), made, pa.scalar(null, pa.binary()))
 
     return encode
@@ -191,8 +190,22 @@ def _plain(node: AvroNode, kind: SqlType, path: str) -> _Encode:
         return _list(_encoder(node.items, kind.element, f"{path}[]"))
     if kind.base is Base.STRUCT and node.kind == "record":
         made = _record(node, kind.fields, f"{path}->")
-        return lambda column: made([_field(column, i) for i in range(len(kind.fields))])
+        return _present(lambda column: made([_field(column, i) for i in range(len(kind.fields))]))
     raise _misfit(node, kind, path)
+
+
+def _present(inner: _Encode) -> _Encode:
+    """Only structs that are there: whether their fields may be NULL says nothing about others."""
+
+    def encode(column: pa.Array) -> pa.Array:
+        if not column.null_count:
+            return inner(column)
+        there = column.is_valid()
+        valid = there.to_numpy(zero_copy_only=False)
+        places = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        return inner(column.filter(there)).take(places).fill_null(b"")
+
+    return encode
 
 
 def _misfit(node: AvroNode, kind: SqlType, path: str) -> SchemaRefused:

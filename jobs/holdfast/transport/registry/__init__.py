@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.transport.registry.asked_seldom import AskedSeldom
 from holdfast.transport.registry.client import RegistryClient, open_registry, registry_of
 from holdfast.transport.registry.memory import MemoryRegistry
 
-__all__ = ["MemoryRegistry", "RegistryClient", "open_registry", "registry_of"]
+__all__ = ["AskedSeldom", "MemoryRegistry", "RegistryClient", "open_registry", "registry_of"]

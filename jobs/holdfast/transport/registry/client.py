@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
-from holdfast.types.schemas import Registered, Schema, SchemaKind
+from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
+from holdfast.types.schemas import START_REGISTRY, Registered, Schema, SchemaKind, Schemas
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as _Found
@@ -27,7 +29,7 @@ _REFUSALS = (409, 422)
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
 
-def open_registry(properties: Mapping[str, str]) -> RegistryClient:
+def open_registry(properties: Mapping[str, str]) -> Schemas:
     """The client for these properties, one per process; `url` and what `Settings.registry` holds.
 
     Raises:
@@ -36,7 +38,7 @@ def open_registry(properties: Mapping[str, str]) -> RegistryClient:
     return _opened(tuple(sorted(properties.items())))
 
 
-def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
+def registry_of(properties: Mapping[str, str]) -> Schemas | None:
     """The client for these properties; None where they name no registry.
 
     Raises:
@@ -46,10 +48,12 @@ def registry_of(properties: Mapping[str, str]) -> RegistryClient | None:
 
 
 @cache
-def _opened(properties: tuple[tuple[str, str], ...]) -> RegistryClient:
-    made = RegistryClient(dict(properties))
+def _opened(properties: tuple[tuple[str, str], ...]) -> Schemas:
+    given = dict(properties)
+    made = RegistryClient(given)
     atexit.register(made.close)
-    return made
+    folder = folder_of_executor(given["url"])
+    return made if folder is None else KeptSchemas(made, folder)
 
 
 class RegistryClient:
@@ -83,27 +87,36 @@ class RegistryClient:
         return self._registered(found)
 
     def register(self, subject: str, schema: Schema) -> int:
-        if schema.references:
-            raise SchemaRefused(
-                f"The schema for {subject} refers to others, which cannot be registered from here.",
-                action="register it with the registry's own tools; VALUE_SCHEMA_ID uses it",
-            )
-        try:
-            return self._register(subject, schema)
-        except SchemaRefused:
-            dialect = _with_dialect(schema)
-            if dialect is None:
-                raise
-            return self._register(subject, dialect)
+        return _plain_or_with_dialect(subject, schema, self._register)
 
-    def _register(self, subject: str, schema: Schema) -> int:
-        from confluent_kafka.schema_registry import Schema as Wanted
-
-        wanted = Wanted(schema.text, schema.kind.value)
+    def _register(self, subject: str, wanted: _Found) -> int:
         found: int = self._asked(
             lambda: self._client.register_schema(subject, wanted), f"no subject {subject}"
         )
         return found
+
+    def registered(self, subject: str, schema: Schema) -> int | None:
+        for wanted in (schema, _with_dialect(schema)):
+            if wanted is not None and (found := self._looked_up(subject, wanted)) is not None:
+                return found
+        _plain_or_with_dialect(subject, schema, self._refuse_unfit)
+        return None
+
+    def _looked_up(self, subject: str, schema: Schema) -> int | None:
+        missing = f"no subject {subject}"
+        wanted = _wanted(schema)
+        try:
+            found = self._asked(lambda: self._client.lookup_schema(subject, wanted), missing)
+        except SchemaMissing:
+            return None
+        return found.schema_id
+
+    def _refuse_unfit(self, subject: str, wanted: _Found) -> None:
+        """Raises `SchemaRefused` unless the schema fits the subject's newest one, if it has any."""
+        missing = f"no subject {subject}"
+        with suppress(SchemaMissing):
+            if not self._asked(lambda: self._client.test_compatibility(subject, wanted), missing):
+                raise self._refused(f" for {subject}: it does not fit the newest one")
 
     def _newest(self, subject: str) -> Any:
         # The library would answer from its memory, for ever.
@@ -159,14 +172,17 @@ class RegistryClient:
         if status == 404 and str(code or "").startswith("404"):  # 404 alone may be any web server
             return SchemaMissing(f"The schema registry {self._url} has {missing}.")
         if status in _REFUSALS:
-            return SchemaRefused(
-                f"The schema registry {self._url} refuses a schema: {_short(error.error_message)}",
-                cause="it is not compatible with the subject's earlier versions",
-                action="see the subject's compatibility, or write to another topic",
-            )
+            return self._refused(f": {_short(error.error_message)}")
         if status in (401, 403):
             return self._away(f"answers {status}", "the credentials in schema.registry.* are wrong")
         return self._away(f"answers {status}: {_short(error.error_message)}")
+
+    def _refused(self, why: str) -> SchemaRefused:
+        return SchemaRefused(
+            f"The schema registry {self._url} refuses a schema{why}",
+            cause="it is not compatible with the subject's earlier versions",
+            action="see the subject's compatibility, or write to another topic",
+        )
 
     def _odd(self, what: str) -> RegistryUnavailable:
         return self._away(f"answers with {what}", "another server has that address")
@@ -176,6 +192,35 @@ class RegistryClient:
             f"The schema registry {self._url} {fact}.", cause=cause,
             action="see that it runs; check schema.registry.url",
         )  # fmt: skip
+
+
+def _plain_or_with_dialect(
+    subject: str, schema: Schema, ask: Callable[[str, _Found], _Result]
+) -> _Result:
+    """The answer about a schema, or, if it is refused, about the same one with `$schema`.
+
+    Raises:
+        SchemaRefused: the registry takes neither.
+    """
+    if schema.references:
+        raise SchemaRefused(
+            f"The schema for {subject} refers to others, which cannot be registered from here.",
+            action="register it with the registry's own tools; VALUE_SCHEMA_ID uses it",
+        )
+    try:
+        return ask(subject, _wanted(schema))
+    except SchemaRefused:
+        dialect = _with_dialect(schema)
+        if dialect is None:
+            raise
+        return ask(subject, _wanted(dialect))
+
+
+def _wanted(schema: Schema) -> _Found:
+    """The schema as the library takes it."""
+    from confluent_kafka.schema_registry import Schema as Wanted
+
+    return Wanted(schema.text, schema.kind.value)
 
 
 def _with_dialect(schema: Schema) -> Schema | None:
@@ -203,7 +248,7 @@ def _client(properties: Mapping[str, str]) -> SchemaRegistryClient:
     if not known.get("url"):
         raise RegistryUnavailable(
             "There is no schema registry.",
-            action="set schema.registry.url",
+            action=f"set schema.registry.url, or {START_REGISTRY}",
         )
     known["timeout"] = int(known.pop(_TIMEOUT_MS, 10_000)) / 1_000
     # A failing batch is repeated anyway.

@@ -34,6 +34,10 @@ class MemoryRegistry:
         with self._lock:
             return self._add(subject, schema, self._ids.get(schema, len(self._schemas) + 1))
 
+    def registered(self, subject: str, schema: Schema) -> int | None:
+        found = (v for v in self._subjects.get(subject, ()) if v.schema == schema)
+        return next((version.id for version in found), None)
+
     def put(self, subject: str, schema: Schema, schema_id: int) -> None:
         """Registers a schema under an id of the caller's choice."""
         with self._lock:

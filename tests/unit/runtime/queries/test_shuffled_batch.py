@@ -46,7 +46,8 @@ def test_state_partitions_that_are_done_are_not_moved_again(
     monkeypatch.setattr(shuffled_batch, "read_packed", read)
     what = Read(OPTIONS, [KafkaRange(7, 0, 9), KafkaRange(8, 0, 9)])
     elements = iter([1])
-    found = list(shuffled_batch._read_range(0, elements, read=what, plan=PLAN, tasks={1: 0, 2: 4}))
+    reading = shuffled_batch._Reading(what, PLAN, None)
+    found = list(shuffled_batch._read_range(0, elements, reading=reading, tasks={1: 0, 2: 4}))
     assert found == [(0, b"1 of 8"), (4, b"2 of 8"), (0, b"1 of 8")]
     assert next(elements, None) is None, "a worker that leaves some of its input ends"
 

@@ -114,6 +114,8 @@ class SecondDriver:
             f"state.dir={self._home / 'state'}",
             "metrics.port=0",
             "executors=1",
+            # With it, one of the two would end; the fault is what happens if both go on.
+            "driver.lease=false",
         )
         return command + [part for text in (*files.overrides, *own) for part in ("--set", text)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from holdfast.serve.http.ksql.entities import (
     source_info,
 )
 from holdfast.serve.http.ksql.queries import properties_of, statement_of
+from holdfast.serve.http.ksql.schemas import needed_schemas
 from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
 from holdfast.serve.http.request import Request
 from holdfast.serve.visible import visible
@@ -43,6 +45,8 @@ from holdfast.sql.parse.statements import (
 )
 from holdfast.sql.plan.sources.changes import known_id
 from holdfast.sql.plan.sources.listing import relations
+from holdfast.transport.registry import registry_of
+from holdfast.types.schemas import Registered
 from holdfast.types.topology import Query, Sink, Source, Topology, statements
 
 __all__ = ["KsqlStatements"]
@@ -177,8 +181,19 @@ class KsqlStatements:
         results = (sink.as_source() for sink in known.results)
         after = replace(known.topology, sources=(*known.topology.sources, *results))
         text = _without_explain(script.text, at)
-        planned = await self._context.queries.work(text, planned_after, text, after)
+        schemas = await self._schemas(statement, client)
+        planned = await self._context.queries.work(text, planned_after, text, after, schemas)
         return {"@type": "executionPlan", "executionPlan": explain(_added(planned, after))}
+
+    async def _schemas(
+        self, statement: CreateSource | CreateAs | InsertSelect, client: Client
+    ) -> tuple[Registered, ...] | None:
+        registry = registry_of(self._context.serving.settings.registry.client())
+        if registry is None:
+            return None
+        topics = frozenset(each.topic for each in self._visible(client).values())
+        every = client.reads_all
+        return await asyncio.to_thread(needed_schemas, statement, registry, topics, every=every)
 
     def _of_select(self, asked: SelectQuery, client: Client) -> _Entity:
         topology, name = self._topology(client), asked.select.source.text

@@ -12,7 +12,7 @@ from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.sources.options import Options
 from holdfast.tasks.registered.language import LANGUAGES, Language
 from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Schemas, subject_of
+from holdfast.types.schemas import START_REGISTRY, DataSchema, Schemas, subject_of
 from holdfast.types.sources import Format, Nullable
 
 __all__ = ["SchemaPart"]
@@ -149,7 +149,8 @@ class SchemaPart:
             raise self.script.invalid(
                 self.at,
                 "No columns supplied. Holdfast would ask the schema registry, and there is none",
-                action="set schema.registry.url, or list the columns: (name TYPE, ...)",
+                action=f"set schema.registry.url, {START_REGISTRY}, or list the columns: "
+                "(name TYPE, ...)",
             )
         if self._id is None:
             found = self.schemas.latest(subject)

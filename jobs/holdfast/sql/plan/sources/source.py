@@ -27,6 +27,8 @@ from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
 
 __all__ = ["plan_source"]
 
+_REQUIRED = "required"  # instead of a format: each statement gives one
+
 
 def plan_source(
     script: Script,
@@ -47,7 +49,7 @@ def plan_source(
     keys = _columns(statement, ("KEY", "PRIMARY KEY"))
     values = _columns(statement, ("",))
     key_format = options.key_format or _default(properties, KEY_FORMAT, Format.KAFKA)
-    value_format = options.value_format or _default(properties, VALUE_FORMAT, Format.JSON)
+    value_format = options.value_format or _default_value(script, name, properties)
     keys_of = SchemaPart(
         script, name.at, topic, key_format, options, schemas,
         nullable=nullable_of(script, options.key_nullable, key_format),
@@ -114,6 +116,18 @@ def _columns(statement: CreateSource, constraints: tuple[str, ...]) -> tuple[Col
 def _default(properties: Mapping[str, str], key: str, otherwise: Format) -> Format:
     name = properties.get(key, otherwise).upper()
     return Format(name) if name in Format.__members__ else otherwise
+
+
+def _default_value(script: Script, name: Name, properties: Mapping[str, str]) -> Format:
+    if properties.get(VALUE_FORMAT, "").lower() == _REQUIRED:
+        raise script.invalid(
+            name.at,
+            "Statement is missing the 'VALUE_FORMAT' property from the WITH clause. Either provide "
+            f"one or set a default via the '{VALUE_FORMAT}' config.",
+            cause=f"{VALUE_FORMAT} is '{_REQUIRED}'",
+            action="WITH (VALUE_FORMAT='JSON', ...)",
+        )
+    return _default(properties, VALUE_FORMAT, Format.JSON)
 
 
 def _headers(script: Script, statement: CreateSource) -> tuple[HeaderColumn, ...]:

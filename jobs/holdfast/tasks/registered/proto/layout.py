@@ -50,6 +50,14 @@ class Layout:
         """A new message, without fields yet."""
         return self._made.message_type.add(name=f"M{len(self._made.message_type)}")
 
+    def list_of(self, message: DescriptorProto) -> str:
+        """The full name of a new message, whose first field holds any number of the other one."""
+        made = self.message()
+        field = made.field.add(name="all", number=1)
+        field.label, field.type = field.LABEL_REPEATED, field.TYPE_MESSAGE
+        field.type_name = f".{_PACKAGE}.{message.name}"
+        return f"{_PACKAGE}.{made.name}"
+
     def add(self, to: DescriptorProto, field: ProtoField, inner: DescriptorProto | None) -> None:
         """Adds a field of the same number and layout; enums are their numbers.
 

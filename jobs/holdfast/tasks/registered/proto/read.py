@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from holdfast.tasks.registered.proto.files import (
     ProtoFile,
     ProtoMessage,
 )
+from holdfast.tasks.registered.proto.framed import Framed
 from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
 from holdfast.tasks.registered.proto.logical import logical
 from holdfast.tasks.registered.proto.parse import known_message, whole_number
@@ -29,6 +30,7 @@ from holdfast.types.schema import Base, Column, SqlType
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
+    from google.protobuf.message import Message
 
 __all__ = ["MessageReader"]
 
@@ -76,7 +78,25 @@ class MessageReader:
         layout = Layout(file)
         made = layout.message()
         self._columns = _columns(layout, made, message, wanted)
+        lists = layout.list_of(made)
         self._handler, self._class = layout.handler(made)
+        self._list = _class_beside(self._class, lists)
+
+    def read_all(self, framed: Framed) -> tuple[pa.Array, ...] | None:
+        """The columns of all messages; see `read`.
+
+        None: a message is bad, or a value does not fit; `why_bad` and `read` find out which.
+        """
+        from google.protobuf.message import DecodeError
+
+        if not framed.can_be_listed:
+            return None
+        try:
+            for each in framed.as_lists():
+                self._list.FromString(each)
+            return self.read(framed.messages())
+        except (DecodeError, ProtoError):
+            return None
 
     def why_bad(self, messages: Sequence[bytes]) -> dict[int, str]:
         """Which messages Google's own parser refuses, by their places, and why.
@@ -106,6 +126,13 @@ class MessageReader:
             return tuple(make(fields, len(messages)) for make in self._columns)
         except (ValueError, ArithmeticError) as error:
             raise ProtoError(f"a value does not fit its column ({error})") from None
+
+
+def _class_beside(known: type[Message], name: str) -> type[Message]:
+    from google.protobuf import message_factory
+
+    found: Any = known.DESCRIPTOR.file.pool.FindMessageTypeByName(name)
+    return message_factory.GetMessageClass(found)
 
 
 def _columns(

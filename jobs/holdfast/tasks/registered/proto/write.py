@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -146,10 +147,26 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
         filled = _filled(items, message=made is not None)
         return lambda a: _list(a, filled)
     convert, made = _single(layout, field, kind)
-    layout.add(to, field, made)
     if made is not None or has_presence(field):
+        layout.add(to, field, made)
         return convert
-    return _filled(convert, message=False)
+    return _plain(layout, to, field, convert)
+
+
+def _plain(layout: Layout, to: DescriptorProto, field: ProtoField, convert: _Convert) -> _Convert:
+    """A scalar without presence."""
+    if field.type not in ("double", "float"):
+        layout.add(to, field, None)
+        return _filled(convert, message=False)
+    # `ptars` would take -0.0 for 0.0, and leave it out.
+    layout.add(to, replace(field, optional=True), None)
+    return lambda a: _without_zeros(convert(a))
+
+
+def _without_zeros(array: pa.Array) -> pa.Array:
+    """Doubles without 0.0, which is not written; -0.0 is another value."""
+    numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+    return pa.array(numbers, mask=numbers.view(np.int64) == 0)
 
 
 def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
@@ -159,8 +176,11 @@ def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert
     parts, names = [], []
     for part, given in zip(layout.file.entry(field), (kind.map_key, kind.element), strict=True):
         convert, inner = _single(layout, part, given)
-        layout.add(made, part, inner)
-        parts.append(_filled(convert, message=inner is not None))
+        if inner is None:
+            parts.append(_plain(layout, made, part, convert))
+        else:
+            layout.add(made, part, inner)
+            parts.append(_filled(convert, message=True))
         names.append(name_of(part))
     key, value = parts
     return lambda a: _map(a, names, key, value), made
@@ -231,8 +251,8 @@ def _single(
         (value,) = known_message(field.type).fields
         if value.type not in _SCALARS.get(kind.base, ()):
             raise _misfit(layout.file, field, kind)
-        layout.add(made, value, None)
-        return _wrapped, made
+        plain = _plain(layout, made, value, lambda a: a)
+        return lambda a: _record({"f1": plain(a)}, a), made
     if field.type in _OWN:
         if kind.base is not _OWN[field.type]:
             raise _misfit(layout.file, field, kind)
@@ -242,10 +262,6 @@ def _single(
     if kind.base is not Base.STRUCT:
         raise _misfit(layout.file, field, kind)
     return _struct(_parts(layout, made, message, kind.fields)), made
-
-
-def _wrapped(array: pa.Array) -> pa.Array:
-    return _record({"f1": _defaulted(array)}, array)
 
 
 def _struct(parts: Sequence[_Part]) -> _Convert:

@@ -1,0 +1,246 @@
+"""Protobuf's messages as plain values, by Google's own library, one record at a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Context, Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast.judge.read.proto_files import files_of
+from holdfast.judge.values import Untranslatable
+from holdfast.types.schemas import Schema
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
+    from google.protobuf.message import Message
+
+__all__ = ["MessageReader"]
+
+_INDEXES_MAX = 64  # messages within messages
+_VARINT_BITS = 70
+_SIGN = 1 << 63
+_WHOLE = Context(prec=200)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_WRAPPED = "google.protobuf."
+_WRAPPERS = {
+    f"{_WRAPPED}{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+
+_Get = Callable[[Any], Any]
+_Fields = Mapping[str, _Get]
+
+
+class MessageReader:
+    """Reads records of one writer's schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        """Raises `Untranslatable`: the schema does not compile."""
+        from google.protobuf.descriptor_pool import DescriptorPool
+
+        files = files_of(schema)
+        self._pool = DescriptorPool()
+        try:
+            for each in files:
+                self._pool.AddSerializedFile(each.SerializeToString())
+        except TypeError as error:
+            raise Untranslatable(f"a Protobuf schema that is incomplete: {error}") from error
+        self._file = files[-1]
+        self._optional = {
+            name for each in files for m in each.message_type for name in _optional(each.package, m)
+        }
+        self._classes: dict[str, type[Message]] = {}
+        self._fields: dict[str, _Fields] = {}
+
+    def read(self, data: bytes) -> dict[str, Any]:
+        """The message behind its place within the schema: fields by name, NULL where absent.
+
+        Raises:
+            ValueError: it is no such message.
+        """
+        from google.protobuf.message import DecodeError
+
+        indexes, start = _indexes(data)
+        try:
+            message = self._class(_named(self._file, indexes)).FromString(data[start:])
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
+        return self._plain(message)
+
+    def named(self, full_name: str) -> tuple[bytes, type[Message]]:
+        """The bytes before messages of a name, and their class; an empty one is the first one's.
+
+        Raises:
+            Untranslatable: the schema has no such message.
+        """
+        for indexes, name in _places((), self._file.package, self._file.message_type):
+            if full_name in ("", name):
+                head = b"".join(_zigzagged(n) for n in (len(indexes), *indexes))
+                return b"\0" if indexes == (0,) else head, self._class(name)
+        raise Untranslatable(f"a Protobuf schema without a message {full_name}")
+
+    def _class(self, name: str) -> type[Message]:
+        from google.protobuf.message_factory import GetMessageClass
+
+        if name not in self._classes:
+            self._classes[name] = GetMessageClass(self._pool.FindMessageTypeByName(name))
+        return self._classes[name]
+
+    def _plain(self, message: Message) -> dict[str, Any]:
+        kind = message.DESCRIPTOR
+        if kind.full_name not in self._fields:
+            self._fields[kind.full_name] = dict(self._readers(kind))
+        return {name: get(message) for name, get in self._fields[kind.full_name].items()}
+
+    def _readers(self, kind: Any) -> Iterator[tuple[str, _Get]]:
+        for oneof in kind.oneofs:
+            if oneof.fields[0].full_name not in self._optional:
+                members = {f.name: self._value(f) for f in oneof.fields}
+                yield f"{oneof.name}_{oneof.index}", partial(_chosen, oneof.name, members)
+        for field in kind.fields:
+            if field.containing_oneof is None or field.full_name in self._optional:
+                yield field.name, self._field(field)
+
+    def _field(self, field: FieldDescriptor) -> _Get:
+        name, single = field.name, self._value(field)
+        if field.is_repeated:
+            return self._entries(field) or (lambda m: [single(v) for v in getattr(m, name)])
+        if field.message_type is not None or field.containing_oneof is not None:
+            return lambda m: single(getattr(m, name)) if m.HasField(name) else None
+        # Of proto2, as in Connect, an absent field has its default.
+        return lambda m: single(getattr(m, name))
+
+    def _entries(self, field: FieldDescriptor) -> _Get | None:
+        """Of a map, whose keys are text in SQL; None: it is none."""
+        entry = field.message_type
+        if entry is None or not entry.GetOptions().map_entry:
+            return None
+        name = field.name
+        key, value = (self._value(entry.fields_by_name[part]) for part in ("key", "value"))
+        return lambda m: {_text(key(k)): value(getattr(m, name)[k]) for k in getattr(m, name)}
+
+    def _value(self, field: FieldDescriptor) -> _Get:
+        """How one value of a field becomes a plain one."""
+        if field.message_type is not None:
+            known = _KNOWN.get(field.message_type.full_name)
+            if field.message_type.full_name in _WRAPPERS:
+                (inner,) = field.message_type.fields
+                convert = self._value(inner)
+                return lambda m: convert(m.value)
+            return known or self._plain
+        if field.enum_type is not None:
+            numbers, simple = field.enum_type.values_by_number, field.enum_type.name
+            return lambda n: numbers[n].name if n in numbers else f"UNKNOWN_ENUM_VALUE_{simple}_{n}"
+        if field.type in (field.TYPE_UINT64, field.TYPE_FIXED64):
+            return lambda n: n - 2 * _SIGN if n >= _SIGN else n  # Java has no unsigned numbers
+        return lambda value: value
+
+
+def _optional(scope: str, message: DescriptorProto) -> Iterator[str]:
+    """The names of proto3's `optional` fields: each is, in descriptors, alone in a oneof."""
+    name = f"{scope}.{message.name}" if scope else message.name
+    yield from (f"{name}.{field.name}" for field in message.field if field.proto3_optional)
+    for each in message.nested_type:
+        yield from _optional(name, each)
+
+
+def _chosen(oneof: str, members: _Fields, message: Any) -> dict[str, Any] | None:
+    name = message.WhichOneof(oneof)
+    return None if name is None else {name: members[name](getattr(message, name))}
+
+
+def _text(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _indexes(data: bytes) -> tuple[list[int], int]:
+    """Which message within the schema it is, and where it begins."""
+    count, at = _zigzag(data, 0)
+    if not 0 <= count <= _INDEXES_MAX:
+        raise ValueError(f"{count} indexes before a message")
+    found = []
+    for _ in range(count):
+        index, at = _zigzag(data, at)
+        found.append(index)
+    return found or [0], at
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while shift < _VARINT_BITS:
+        byte = data[at]  # IndexError: it ends here
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise ValueError("a number without an end before a message")
+
+
+def _named(file: FileDescriptorProto, indexes: list[int]) -> str:
+    names, messages = [file.package] if file.package else [], file.message_type
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            raise ValueError(f"the schema has no message {indexes}")
+        message: DescriptorProto = messages[index]
+        names.append(message.name)
+        messages = message.nested_type
+    return ".".join(names)
+
+
+def _places(
+    outer: tuple[int, ...], scope: str, messages: Sequence[DescriptorProto]
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """The indexes and the name of each message."""
+    for index, message in enumerate(messages):
+        name = f"{scope}.{message.name}" if scope else message.name
+        yield (*outer, index), name
+        yield from _places((*outer, index), name, message.nested_type)
+
+
+def _zigzagged(number: int) -> bytes:
+    rest, made = number << 1, bytearray()
+    while rest > 0x7F:
+        made.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*made, rest])
+
+
+def _within(number: int, least: int, most: int) -> int:
+    if not least <= number <= most:
+        raise ValueError(f"{number} is not between {least} and {most}")
+    return number
+
+
+def _milliseconds(message: Any) -> int:
+    seconds = _within(message.seconds, -(_SIGN // 1_000_000), _SIGN // 1_000_000 - 1)
+    return int(seconds * 1_000 + _within(message.nanos, 0, 999_999_999) // 1_000_000)
+
+
+def _days(message: Any) -> int:
+    """Since the epoch; an absent month or day is the first one."""
+    if message.year > dt.MAXYEAR:
+        raise Untranslatable(f"dates after the year {dt.MAXYEAR}")
+    day = dt.date(message.year, message.month or 1, message.day or 1)
+    return day.toordinal() - _EPOCH_DAY
+
+
+def _time_of_day(message: Any) -> int:
+    seconds = _within(message.hours, 0, 23) * 3_600 + _within(message.minutes, 0, 59) * 60
+    millis = _within(message.nanos, 0, 999_999_999) // 1_000_000
+    return int((seconds + _within(message.seconds, 0, 59)) * 1_000 + millis)
+
+
+def _decimal(message: Any) -> Decimal:
+    unscaled = Decimal(int.from_bytes(message.value, "big", signed=True))
+    return unscaled.scaleb(-message.scale, _WHOLE)
+
+
+_KNOWN: Mapping[str, _Get] = {
+    "google.protobuf.Timestamp": _milliseconds,
+    "google.type.Date": _days,
+    "google.type.TimeOfDay": _time_of_day,
+    "confluent.type.Decimal": _decimal,
+}

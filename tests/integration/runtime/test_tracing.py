@@ -1,0 +1,91 @@
+"""A trace of each batch reaches a collector, and no collector is in a batch's way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from holdfast.local.broker import BrokerStatus
+from tests.support.otlp_receiver import OtlpReceiver, facts
+from tests.support.running_job import RunningJob
+
+SQL = """
+CREATE STREAM s (k STRING, v INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', PARTITIONS=2);
+CREATE STREAM c WITH (KAFKA_TOPIC='{topic}-c') AS SELECT k, v + 1 AS w FROM s;
+CREATE TABLE t WITH (KAFKA_TOPIC='{topic}-t') AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
+"""
+RECORDS = 20
+
+
+@pytest.fixture
+def job(kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path) -> RunningJob:
+    topic = kafka_topic_name("in")[-40:]
+    rows = [f"INSERT INTO s (k, v) VALUES ('key {n % 7}', {n});\n" for n in range(RECORDS)]
+    (tmp_path / "job.sql").write_text(SQL.format(topic=topic) + "".join(rows))
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    return RunningJob(tmp_path, client, "app-" + topic, properties={"state.partitions": "3"})
+
+
+def _records(span: Span) -> int:
+    return int(facts(span)["messaging.batch.message_count"])
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    began, ended = outer.start_time_unix_nano, outer.end_time_unix_nano
+    return began <= inner.start_time_unix_nano <= inner.end_time_unix_nano <= ended
+
+
+def test_every_part_of_a_batch_is_told(job: RunningJob) -> None:
+    with OtlpReceiver() as receiver:
+        job.properties["tracing.endpoint"] = receiver.endpoint
+        ran = job.finish()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert receiver.services == {job.application_id}
+    roots = [span for span in receiver.spans if not span.parent_span_id]
+    assert {span.name for span in roots} == {"batch ctas_t", "batch csas_c"}
+    counts = Counter[str]()
+    for root in roots:
+        counts[root.name] += _records(root)
+    assert counts["batch ctas_t"] == RECORDS
+    assert counts["batch csas_c"] >= RECORDS, "offsets: transactions' markers count, too"
+    for root in roots:
+        children = receiver.children(root)
+        assert all(child.trace_id == root.trace_id for child in children)
+        assert all(_within(child, root) for child in children)
+        if root.name == "batch ctas_t":
+            _is_whole(receiver, root, children)
+        else:
+            phases = [p.name for child in children for p in receiver.children(child)]
+            assert {child.name for child in children} == {"topic partition"}
+            assert phases == ["produce", "commit"] * len(children)
+
+
+def _is_whole(receiver: OtlpReceiver, root: Span, children: list[Span]) -> None:
+    reads = [child for child in children if child.name == "read"]
+    assert sum(facts(read)["holdfast.offsets"] for read in reads) >= _records(root)
+    assert {facts(read)["messaging.destination.partition.id"] for read in reads} <= {"0", "1"}
+    (shuffle,) = (child for child in children if child.name == "shuffle")
+    assert shuffle.start_time_unix_nano == max(read.end_time_unix_nano for read in reads)
+    tasks = [child for child in children if child.name == "state partition"]
+    assert {facts(task)["holdfast.state_partition"] for task in tasks} == {0, 1, 2}
+    for task in tasks:
+        phases = receiver.children(task)
+        assert "commit" in {phase.name for phase in phases}
+        assert all(_within(phase, task) for phase in phases)
+
+
+def test_a_collector_that_is_away_holds_nothing_up(job: RunningJob) -> None:
+    job.properties["tracing.endpoint"] = "http://127.0.0.1:1"
+    ran = job.finish()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_share_of_nothing_exports_nothing(job: RunningJob) -> None:
+    with OtlpReceiver() as receiver:
+        job.properties |= {"tracing.endpoint": receiver.endpoint, "tracing.sample.share": "0"}
+        assert job.finish().returncode == 0
+    assert receiver.spans == []

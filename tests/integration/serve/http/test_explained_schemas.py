@@ -1,0 +1,95 @@
+"""EXPLAIN of a statement whose columns are in a real registry, planned in a real worker."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config.settings import RegistrySettings
+from holdfast.local.broker import BrokerStatus
+from holdfast.local.registry import LocalRegistry
+from holdfast.serve.contract import Serving
+from holdfast.serve.query.engine import QueryEngine
+from holdfast.transport.registry import open_registry
+from holdfast.types.schemas import Schema, SchemaKind
+from tests.support.console.world import World
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
+from tests.support.serve.tokens import bearer, tokens_file
+
+_SEEN, _SECRET = "shop_orders", "salaries"  # the first is that of the stream ORDERS
+_RECORD = '{"type": "record", "name": "R", "fields": [{"name": "amount", "type": "long"}]}'
+
+
+@pytest.fixture(scope="module")
+def url(
+    kafka: BrokerStatus, kafka_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    home = tmp_path_factory.mktemp("registry")
+    (home / "kafka").mkdir()
+    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
+    registry = LocalRegistry(home)
+    try:
+        yield registry.start(port=0).url
+    finally:
+        registry.wipe()
+
+
+@pytest.fixture(scope="module")
+def ids(url: str) -> dict[str, int]:
+    registry = open_registry({"url": url})
+    schema = Schema(SchemaKind.AVRO, _RECORD)
+    return {topic: registry.register(f"{topic}-value", schema) for topic in (_SEEN, _SECRET)}
+
+
+class _Registered(World):
+    """Served by a server with a registry."""
+
+    url = ""
+
+    def serving(self, home: Path, brokers: str = "localhost:9092") -> Serving:
+        made = super().serving(home, brokers)
+        settings = replace(made.settings, registry=RegistrySettings(url=self.url))
+        return replace(made, settings=settings)
+
+
+@pytest.fixture(scope="module")
+def server(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home, world = tmp_path_factory.mktemp("http"), _Registered()
+    world.url = url
+    tokens = tokens_file(home, all=["*"], orders=["ORDERS", "X"], none=[])
+    with served(
+        home, world=world, tokens=tokens, queries=lambda s: QueryEngine(s.catalog, s.reader)
+    ) as found:
+        yield found
+
+
+def _explained(server: Served, who: str, options: str) -> Any:
+    text = f"EXPLAIN CREATE STREAM x WITH ({options});"
+    found = plain.post(f"{server.url}/ksql", json={"ksql": text}, headers=bearer(f"t-{who}")).json()
+    return found[0]["executionPlan"] if isinstance(found, list) else found["message"]
+
+
+def test_columns_come_from_the_registry(server: Served, ids: dict[str, int]) -> None:
+    for topic in (_SEEN, _SECRET):
+        inferred = f"KAFKA_TOPIC='{topic}', VALUE_FORMAT='AVRO'"
+        assert "AMOUNT BIGINT" in _explained(server, "all", inferred)
+        assert "amount" in _explained(server, "all", f"{inferred}, VALUE_SCHEMA_ID={ids[topic]}")
+    missing = _explained(server, "all", "KAFKA_TOPIC='none', VALUE_FORMAT='AVRO'")
+    assert "none-value" in missing
+
+
+def test_a_client_learns_nothing_of_topics_that_it_may_not_see(
+    server: Served, ids: dict[str, int]
+) -> None:
+    seen = f"KAFKA_TOPIC='{_SEEN}', VALUE_FORMAT='AVRO'"
+    secret = f"KAFKA_TOPIC='{_SECRET}', VALUE_FORMAT='AVRO'"
+    assert "AMOUNT BIGINT" in _explained(server, "orders", seen)
+    for options in (secret, f"{secret}, VALUE_SCHEMA_ID={ids[_SECRET]}"):
+        assert "amount" not in _explained(server, "orders", options).lower()
+    assert "amount" not in _explained(server, "none", seen).lower()
