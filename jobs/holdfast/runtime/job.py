@@ -305,7 +305,7 @@ def _start(
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
-        doing = "restoring" if run_.restores() else "starting"
+        doing = "restoring" if run_.restores() else "preparing"
         health.phase(f"{doing} {run_.query.id}, query {number} of {len(starting)}")
         try:
             run_.prepare()
