@@ -114,7 +114,7 @@ class MessageReader:
         return lambda m: single(getattr(m, name))
 
     def _entries(self, field: FieldDescriptor) -> _Get | None:
-        """Of a map, whose keys are text in SQL; None: it is none."""
+        """The entries of a map, whose keys are text in SQL; None: it is none."""
         entry = field.message_type
         if entry is None or not entry.GetOptions().map_entry:
             return None
