@@ -166,6 +166,7 @@ def _topics(
     admin: Admin, settings: Settings, topology: Topology, layouts: Layouts
 ) -> dict[str, QueryTopics]:
     queries = topology.queries
+    _owners(admin, settings).check_all(queries, settings.application_id)  # before any is made
     return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in queries}
 
 
