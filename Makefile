@@ -207,7 +207,8 @@ BASE_IMAGE ?= debian:bookworm-slim
 DOCKER_BUILD_ARGS ?=
 HELM ?= helm
 HELM_LINUX ?=
-IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres
+SCHEMA_REGISTRY ?=
+IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres $(if $(SCHEMA_REGISTRY),holdfast-schema-registry)
 PLATFORM_ARGS ?=
 # A new image under an old tag restarts the pods that run it, and no others.
 image_id = $$(docker image inspect -f '{{.Id}}' '$(1):$(TAG)')
@@ -226,18 +227,21 @@ images: ## build the images; load into the cluster what it lacks
 	@k8s/images/build $(IMAGES)
 
 .PHONY: platform
-platform: cluster images ## Kafka, PostgreSQL and Airflow in the cluster
+platform: cluster images ## Kafka, PostgreSQL and Airflow in the cluster (SCHEMA_REGISTRY=1: a registry, too)
 	@'$(HELM)' --kube-context '$(CONTEXT)' upgrade --install platform helm/holdfast-platform \
 	  --namespace holdfast-platform --set-string image.tag='$(TAG)' --wait --timeout 10m \
 	  --set-string airflow.podAnnotations.image="$(call image_id,holdfast-airflow)" \
 	  --set-string kafka.podAnnotations.image="$(call image_id,holdfast-kafka)" \
-	  --set-string postgresql.podAnnotations.image="$(call image_id,holdfast-postgres)" $(PLATFORM_ARGS)
+	  --set-string postgresql.podAnnotations.image="$(call image_id,holdfast-postgres)" \
+	  $(if $(SCHEMA_REGISTRY),--set schemaRegistry.enabled=true \
+	  --set-string schemaRegistry.podAnnotations.image="$(call image_id,holdfast-schema-registry)") $(PLATFORM_ARGS)
 
 .PHONY: deploy
 deploy: platform ## all of the above, then an example table, deployed by Airflow's DAG
 	@k8s/kind/deploy-example
 
 .PHONY: test-cluster
+test-cluster: SCHEMA_REGISTRY = 1
 test-cluster: setup-dev platform ## end-to-end tests on the cluster
 	@$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 

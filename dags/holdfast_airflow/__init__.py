@@ -6,6 +6,8 @@ Airflow's environment variables for the DAGs:
     HOLDFAST_IMAGE              image of task pods and jobs
     HOLDFAST_NAMESPACE          namespace of task pods and jobs
     HOLDFAST_BOOTSTRAP_SERVERS  Kafka brokers to start from, for target kubernetes
+    HOLDFAST_SCHEMA_REGISTRY_URL
+                                the schema registry beside those brokers
     HOLDFAST_STATUS_URL         where drivers tell their status: a URL with {name}, {namespace}
     HOLDFAST_COMPACTION_SCHEDULE, HOLDFAST_COMPACTION_PARAMS
                                 when changelogs are surveyed, and with which params

@@ -22,6 +22,7 @@ __all__ = [
     "home",
     "image",
     "namespace",
+    "schema_registry_url",
     "sql_folder",
     "status_pattern",
     "status_url",
@@ -40,6 +41,7 @@ _FLEET = "HOLDFAST_FLEET"
 _FLEET_SCHEDULE = "HOLDFAST_FLEET_SCHEDULE"
 _IMAGE = "HOLDFAST_IMAGE"
 _NAMESPACE = "HOLDFAST_NAMESPACE"
+_SCHEMA_REGISTRY_URL = "HOLDFAST_SCHEMA_REGISTRY_URL"
 _SQL_FOLDER = "HOLDFAST_SQL_FOLDER"
 _STATUS_URL = "HOLDFAST_STATUS_URL"
 _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
@@ -66,6 +68,11 @@ def namespace() -> str:
 def bootstrap_servers() -> str:
     """Brokers that pods start from."""
     return os.environ.get(_BOOTSTRAP_SERVERS, "kafka.holdfast-platform.svc:9092")
+
+
+def schema_registry_url() -> str | None:
+    """The address of the schema registry beside those brokers; None without one."""
+    return os.environ.get(_SCHEMA_REGISTRY_URL) or None
 
 
 def status_url(name: str, in_namespace: str) -> str:

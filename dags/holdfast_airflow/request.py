@@ -239,6 +239,7 @@ class Request:
     def _properties(self) -> dict[str, Any]:
         own = {
             "bootstrap.servers": self._bootstrap_servers(),
+            "schema.registry.url": self._schema_registry_url(),
             "state.partitions": self.params.get("state_partitions"),
             "replication.factor": self.params.get("replicas"),
         }
@@ -248,6 +249,11 @@ class Request:
     def _bootstrap_servers(self) -> str | None:
         given: str | None = self.params.get("bootstrap_servers")
         return given or (None if self.local else environment.bootstrap_servers())
+
+    def _schema_registry_url(self) -> str | None:
+        """None with other brokers than the environment's: ids belong to the records there."""
+        ours = not self.local and self._bootstrap_servers() == environment.bootstrap_servers()
+        return environment.schema_registry_url() if ours else None
 
 
 def _statements(params: Mapping[str, Any]) -> str:

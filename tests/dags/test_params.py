@@ -141,6 +141,25 @@ def test_arguments_for_pods(params: dict[str, Any]) -> None:
     assert request.chart_values() == '{"executor": {"volume": {"size": "1Gi"}}}'
 
 
+def test_a_job_gets_the_registry_of_its_brokers_and_of_no_others(
+    params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = {**params, "target": "kubernetes"}
+    monkeypatch.setenv("HOLDFAST_SCHEMA_REGISTRY_URL", "http://r:8081/v7")
+    ours = "--set=schema.registry.url=http://r:8081/v7"
+    same = {"bootstrap_servers": "kafka.holdfast-platform.svc:9092"}
+    for asked in (pods, pods | same):
+        request = Request.of(asked)
+        assert ours in request.deploy_arguments()
+        assert ours in request.statement_arguments(), "check asks it, too"
+    mine = Request.of(pods | {"properties": {"schema.registry.url": "http://mine"}})
+    assert "--set=schema.registry.url=http://mine" in mine.deploy_arguments()
+    for other in (params, pods | {"bootstrap_servers": "elsewhere:9092"}, mine.params):
+        assert ours not in Request.of(other).deploy_arguments()
+    monkeypatch.setenv("HOLDFAST_SCHEMA_REGISTRY_URL", "")
+    assert "schema.registry.url" not in str(Request.of(pods).deploy_arguments())
+
+
 def test_query_servers_of_a_local_job_are_deployed_with_it(params: dict[str, Any]) -> None:
     request = Request.of({**params, "servers": 2})
     assert "--servers=2" in request.deploy_arguments()

@@ -17,6 +17,7 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "tls": {"kafka": {"brokers": 3, "tls": {"enabled": True, "clientCertificates": True}}},
     "kafka": {"airflow": {"enabled": False}},
     "airflow": {"kafka": {"enabled": False}, "jobs": {"bootstrapServers": "kafka:9092"}},
+    "registry": {"schemaRegistry": {"enabled": True}, "kafka": {"tls": {"enabled": True}}},
 }
 CASES = [
     *(pytest.param("holdfast", v, id=f"holdfast-{k}") for k, v in SETS.items()),
@@ -96,7 +97,10 @@ SCHEDULING = {
 }
 EVERYWHERE = {
     "holdfast": FULL,
-    "holdfast-platform": dict.fromkeys(("init", "kafka", "postgresql", "airflow"), SCHEDULING),
+    "holdfast-platform": {
+        **dict.fromkeys(("init", "kafka", "postgresql", "airflow"), SCHEDULING),
+        "schemaRegistry": {"enabled": True, **SCHEDULING},
+    },
 }
 
 

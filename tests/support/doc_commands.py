@@ -215,6 +215,8 @@ ELSEWHERE: dict[str, str] = {
     # A cluster (make test-cluster).
     "make cluster": f"{_CLUSTER}::test_the_dag_deploys_a_table_that_counts",
     "make deploy": f"{_CLUSTER}::test_the_dag_deploys_a_table_that_counts",
+    "make deploy SCHEMA_REGISTRY=1": "tests/e2e/cluster/test_schema_registry.py"
+    "::test_a_table_in_avro_is_deployed_with_its_address",
     "make test-cluster": f"{_CLUSTER}::test_exact_after",
     "make clean": f"{_CLUSTER}::test_undeploying_leaves_the_volumes_and_nothing_else",
     "make chaos TARGET=kubernetes": "tests/e2e/cluster/test_chaos.py"

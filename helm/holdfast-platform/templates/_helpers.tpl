@@ -78,6 +78,10 @@ priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{- define "platform.schemaRegistry" -}}
+http://schema-registry.{{ .Release.Namespace }}.svc:8081/apis/ccompat/v7
+{{- end }}
+
 {{/* Takes the component's values. */}}
 {{- define "platform.annotations" -}}
 {{- range $name, $value := .podAnnotations }}

@@ -37,12 +37,7 @@ _API = "/apis/ccompat/v7"  # Confluent's, which clients of a schema registry spe
 _ANSWER_S = 5.0
 _HEAP = "256m"
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
-_TOPICS = {
-    "apicurio.kafkasql.topic": "_registry-journal",
-    "apicurio.kafkasql.snapshots.topic": "_registry-snapshots",
-    "apicurio.events.kafka.topic": "_registry-events",
-}
-_POOLS = ("", "blue.", "green.")  # its in-memory databases; each would open 20 connections
+_PROPERTIES = Path(__file__).with_suffix(".properties")  # what it has in the cluster, too
 
 
 @dataclass(frozen=True)
@@ -153,25 +148,17 @@ class LocalRegistry:
 
     def _options(self, port: int, servers: str) -> Mapping[str, str]:
         """Apicurio's properties: the loopback interface only, schemas in Kafka, small pools."""
-        pools = {
-            f"apicurio.datasource.{pool}jdbc.{size}": "1"
-            for pool in _POOLS
-            for size in ("initial-size", "min-size")
-        }
-        return _TOPICS | pools | {
+        return _everywhere() | {
             "quarkus.http.host": HOST,
             "quarkus.http.port": str(port),
-            "quarkus.http.access-log.enabled": "false",
             "quarkus.log.console.enable": "false",
             "quarkus.log.file.enable": "true",
             "quarkus.log.file.path": str(self.log_file),
             "quarkus.log.file.rotation.max-file-size": "10M",
             "quarkus.log.file.rotation.max-backup-index": "2",
-            "apicurio.storage.kind": "kafkasql",
             "apicurio.storage.snapshot.location": str(self.folder),
             "apicurio.import.work-dir": str(self.folder),
             "apicurio.kafkasql.bootstrap.servers": servers,
-            "apicurio.kafkasql.consumer.poll.timeout": "100",
         }  # fmt: skip
 
     def _await_answer(self, registry: RegistryStatus) -> None:
@@ -181,6 +168,12 @@ class LocalRegistry:
                 action=f"read {self.log_file} and {self._output}; does Kafka run at "
                 f"{registry.bootstrap_servers}?",
             )
+
+
+def _everywhere() -> dict[str, str]:
+    lines = _PROPERTIES.read_text(encoding="utf-8").splitlines()
+    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    return {key: value for key, _, value in pairs}
 
 
 def is_ready(port: int) -> bool:

@@ -24,6 +24,8 @@ WORKLOADS = {
     "StatefulSet/kafka",
     "StatefulSet/postgresql",
 }
+EVERYTHING = {"schemaRegistry": {"enabled": True}}
+"""Values that leave out no component."""
 
 
 def _named(manifests: list[Manifest]) -> dict[str, Manifest]:
@@ -80,7 +82,7 @@ def test_kafka_alone_needs_no_database_and_no_rights(render: Render) -> None:
 
 def test_every_pod_passes_the_restricted_standard(render: Render) -> None:
     checked = 0
-    for name, pod in _pods(render(CHART)):
+    for name, pod in _pods(render(CHART, EVERYTHING)):
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         assert pod["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", name
         for container in _containers(pod):
@@ -91,11 +93,11 @@ def test_every_pod_passes_the_restricted_standard(render: Render) -> None:
             checked += 1
         kinds = {kind for v in pod["volumes"] for kind in v if kind != "name"}
         assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim"}, name
-    assert checked == 11, "seven containers, and the four that wait for the database"
+    assert checked == 12, "eight containers, and the four that wait for the database"
 
 
 def test_every_container_has_requests_and_a_limit_of_memory(render: Render) -> None:
-    for name, pod in _pods(render(CHART)):
+    for name, pod in _pods(render(CHART, EVERYTHING)):
         for container in _containers(pod):
             assert set(container["resources"]["requests"]) == {"cpu", "memory"}, name
             assert "memory" in container["resources"]["limits"], name
@@ -110,14 +112,15 @@ def test_the_requests_leave_room_for_a_job_on_two_cores(render: Render) -> None:
 
 
 def test_every_container_is_probed(render: Render) -> None:
-    for name, pod in _pods(render(CHART)):
+    for name, pod in _pods(render(CHART, EVERYTHING)):
         for container in pod["containers"]:
             probed = {"readinessProbe", "livenessProbe"} <= set(container)
             assert probed != name.startswith("Job/"), name
 
 
 def test_only_what_talks_to_kubernetes_has_a_token(render: Render) -> None:
-    with_token = {name for name, pod in _pods(render(CHART)) if pod["automountServiceAccountToken"]}
+    pods = _pods(render(CHART, EVERYTHING))
+    with_token = {name for name, pod in pods if pod["automountServiceAccountToken"]}
     assert with_token == {
         "Job/holdfast-platform-init",
         "StatefulSet/airflow-scheduler",

@@ -9,6 +9,9 @@
 - {name: HOLDFAST_IMAGE, value: {{ include "platform.image" (list . .Values.jobs.image) | quote }}}
 - {name: HOLDFAST_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
 - {name: HOLDFAST_BOOTSTRAP_SERVERS, value: {{ include "platform.bootstrapServers" . | quote }}}
+{{- if .Values.schemaRegistry.enabled }}
+- {name: HOLDFAST_SCHEMA_REGISTRY_URL, value: {{ include "platform.schemaRegistry" . | quote }}}
+{{- end }}
 {{- with .Values.chaos.daily.job }}
 - {name: HOLDFAST_CHAOS_JOB, value: {{ . | quote }}}
 - {name: HOLDFAST_CHAOS_CONFIRM, value: {{ $.Values.chaos.daily.confirm | quote }}}
