@@ -89,7 +89,7 @@ def _by_topic(statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _inputs(kafka: str, statements: list[dict[str, Any]]) -> list[InputDataset]:
-    """The topics that others write; a table of the job that it reads itself is an output."""
+    """The topics that others write; a table that the job reads itself is an output."""
     from openlineage.client.event_v2 import InputDataset
 
     own = {each["output"]["topic"] for each in statements}

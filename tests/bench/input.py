@@ -1,4 +1,4 @@
-"""The input topics: JSON records made from a seed, written once, in event-time order.
+"""The input topics: records made from a seed, written once, in event-time order.
 
 Events are milliseconds apart, the last one about now: brokers judge retention by record time.
 """
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from confluent_kafka import Producer
 
 from holdfast.transport.partitioner import murmur2_partitions
+from tests.bench.encoded import Encode
 from tests.bench.orders import LAST_MS, Orders
 from tests.bench.workloads import PARTITIONS, Input
 
@@ -28,13 +29,19 @@ _PRODUCER = {
 }
 
 Record = tuple[bytes, bytes, int]
-"""Key (the customer), value (JSON), event time in ms."""
+"""Key (the customer), value, event time in ms."""
 
 
-def made(spec: Input, count: int, last_ms: int) -> list[tuple[str, Iterator[list[Record]]]]:
-    """The records of an input by topic: `count` in all, none later than `last_ms`."""
+def made(
+    spec: Input, count: int, last_ms: int, encode: Encode | None = None
+) -> list[tuple[str, Iterator[list[Record]]]]:
+    """The records of an input by topic: `count` in all, none later than `last_ms`.
+
+    `encode`: of an input of one topic that is not in JSON.
+    """
     if len(spec.topics) == 1:
-        return [(spec.topics[0], records(spec, count, last_ms - count * spec.every_ms))]
+        first_ms = last_ms - count * spec.every_ms
+        return [(spec.topics[0], records(spec, count, first_ms, encode=encode))]
     each = count // len(spec.topics)
     found = Orders.made(spec, each, SEED)
     first_ms = last_ms - each * spec.every_ms - LAST_MS
@@ -42,7 +49,9 @@ def made(spec: Input, count: int, last_ms: int) -> list[tuple[str, Iterator[list
     return [(orders, found.orders(first_ms)), (payments, found.payments(first_ms))]
 
 
-def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterator[list[Record]]:
+def records(
+    spec: Input, count: int, first_ms: int, seed: int = SEED, encode: Encode | None = None
+) -> Iterator[list[Record]]:
     """Chunks of at most 50,000 records; the same for the same arguments."""
     generator = np.random.default_rng(seed)
     draw = _customers(spec, generator)
@@ -55,20 +64,19 @@ def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterato
             titles[generator.random(size) < spec.hot] = 0
         times = [first_ms + n * spec.every_ms for n in range(at, at + size)]
         yield [
-            _record(*fields)
+            _record(*fields, encode or _json)
             for fields in zip(customers, amounts, titles.tolist(), times, strict=True)
         ]
 
 
-def _record(customer: int, amount: int, title: int, ts: int) -> Record:
+def _record(customer: int, amount: int, title: int, ts: int, encode: Encode) -> Record:
     key = b"c%08d" % customer
-    value = b'{"customer":"%b","amount":%d,"title":"Movie %05d","ts":%d}' % (
-        key,
-        amount,
-        title,
-        ts,
-    )
-    return key, value, ts
+    return key, encode(key, amount, b"Movie %05d" % title, ts), ts
+
+
+def _json(customer: bytes, amount: int, title: bytes, ts: int) -> bytes:
+    fields = (customer, amount, title, ts)
+    return b'{"customer":"%b","amount":%d,"title":"%b","ts":%d}' % fields
 
 
 def _customers(

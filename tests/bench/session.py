@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from tests.bench.input import made, write
+from holdfast.transport.registry import open_registry
+from tests.bench.encoded import SCHEMAS, encoder
+from tests.bench.input import Record, made, write
 from tests.bench.measure.latency import latency
 from tests.bench.report.outcome import Outcome
 from tests.bench.report.screen import Screen
@@ -51,6 +53,7 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
                 once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
                 able = workload.kind not in _KILLS or peer.can_restore
                 able = able and workload.query in peer.queries
+                able = able and (peer.reads_registered or INPUTS[workload.input].form == "JSON")
                 if able and (number == 1 or not once):
                     follows = number == 1 and restores and workload.name == "a"
                     found.append(Step(workload, peer, number, follows and peer.can_restore))
@@ -124,6 +127,9 @@ class Session:
         batch = max(1, min(self._size.batch, count // 8))
         folder = self._work / name
         case = Case(self._cluster.bootstrap, name, topics, step.workload.query, folder, batch)
+        form = INPUTS[step.workload.input].form
+        if form != "JSON":
+            case = replace(case, form=form, registry=self._cluster.registry())
         self._cluster.create(case.sink_topic)
         return case
 
@@ -132,10 +138,19 @@ class Session:
         if (name, count) not in self._written:
             topics: list[str] = []
             parts = len(INPUTS[name].topics)
-            for stream, chunks in made(INPUTS[name], count, self._now_ms):
+            for stream, chunks in self._made(name, count):
                 topics.append(f"input-{name}-{stream}-{count}")
                 self._cluster.create(topics[-1])
                 with self._screen.bar(f"writing {topics[-1]}", count // parts) as tell:
                     write(self._cluster.client, topics[-1], chunks, tell)
             self._written[name, count] = tuple(topics)
         return self._written[name, count]
+
+    def _made(self, name: str, count: int) -> list[tuple[str, Iterator[list[Record]]]]:
+        spec = INPUTS[name]
+        if spec.form == "JSON":
+            return made(spec, count, self._now_ms)
+        registry = open_registry({"url": self._cluster.registry()})
+        subject = f"input-{name}-{spec.topics[0]}-{count}-value"
+        encode = encoder(spec.form, registry.register(subject, SCHEMAS[spec.form]))
+        return made(spec, count, self._now_ms, encode)

@@ -62,6 +62,7 @@ class Input:
     """The input of a workload: `skew` 0 is uniform over `keys` customers, else Zipf's exponent.
 
     `hot`: which part of the records is of one title; the rest is uniform over all `titles`.
+    `form`: of the values; those with a registry have their schema under the topic's subject.
     Records of a topic are `every_ms` of event time apart; each topic has as many of them.
     """
 
@@ -72,12 +73,15 @@ class Input:
     hot: float = 0.0
     every_ms: int = 1
     topics: tuple[str, ...] = ("sales",)
+    form: str = "JSON"
 
 
 INPUTS = {
     i.name: i
     for i in (
         Input("uniform"),
+        Input("avro", form="AVRO"),
+        Input("protobuf", form="PROTOBUF"),
         Input("zipf", skew=1.2),
         Input("many-keys", keys=10_000_000),
         Input("most-keys", keys=100_000_000),
@@ -111,6 +115,10 @@ WORKLOADS = {
     w.name: w
     for w in (
         Workload("a", "1 M uniform keys", Query.CUSTOMER, "uniform"),
+        Workload("a-avro", "1 M uniform keys, in Avro", Query.CUSTOMER, "avro", goal=3.0),
+        Workload(
+            "a-protobuf", "1 M uniform keys, in Protobuf", Query.CUSTOMER, "protobuf", goal=3.0
+        ),
         Workload("b", "Zipf(1.2) keys", Query.CUSTOMER, "zipf"),
         Workload("c", "grouped by title, not the topic's key", Query.TITLE, "uniform"),
         Workload("d", "tumbling 5-minute windows", Query.WINDOW, "uniform"),

@@ -85,7 +85,6 @@ def run(
     tracer = open_tracer(settings)
     try:
         admin = Admin(settings.client())
-        admin.wait_ready(30.0)
         book = _book(admin, settings)
         layouts = Layouts(book)
         lease = Lease(settings, book, this_driver(settings), stop)
@@ -112,9 +111,13 @@ def run(
                 with StandbyKeeper(cluster, board.standbys_told):
                     _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
-        board.state(JobState.STOPPED)
-        if tracer is not None:
-            tracer.close()
+        _stopped(board, tracer)
+
+
+def _stopped(board: Scoreboard, tracer: Tracer | None) -> None:
+    board.state(JobState.STOPPED)
+    if tracer is not None:
+        tracer.close()
 
 
 def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
@@ -146,7 +149,8 @@ def _registered(topology: Topology, settings: Settings) -> Topology:
 
 
 def _book(admin: Admin, settings: Settings) -> OrderBook:
-    """The job's orders, as they are now."""
+    """The job's orders, as they are now; waits for a broker."""
+    admin.wait_ready(30.0)
     replicas = settings.state.changelog_replicas
     book = OrderBook(admin, settings.client(), settings.application_id, replicas=replicas)
     book.refresh()
@@ -162,6 +166,7 @@ def _topics(
     admin: Admin, settings: Settings, topology: Topology, layouts: Layouts
 ) -> dict[str, QueryTopics]:
     queries = topology.queries
+    _owners(admin, settings).check_all(queries, settings.application_id)  # before any is made
     return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in queries}
 
 
@@ -301,7 +306,7 @@ def _start(
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
-        doing = "restoring" if run_.restores() else "starting"
+        doing = "restoring" if run_.restores() else "preparing"
         health.phase(f"{doing} {run_.query.id}, query {number} of {len(starting)}")
         try:
             run_.prepare()

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from tests.bench.encoded import sale_of
 from tests.bench.orders import Orders
 from tests.bench.workloads import GAP_MS, WINDOW_MS, Query
 
@@ -53,6 +54,9 @@ _CUSTOMER = (b"c", 8)
 
 def sale(value: bytes | None, time_ms: int) -> tuple[int, int, int, int]:
     """Customer, title, amount and event time of an input record."""
+    if value is not None and value.startswith(b"\0"):
+        customer, amount, title = sale_of(value)
+        return int(customer[1:]), int(title[-5:]), amount, time_ms
     fields = orjson.loads(value or b"")
     amount = _whole(fields["amount"])
     return int(fields["customer"][1:]), int(fields["title"][-5:]), amount, time_ms

@@ -1,4 +1,4 @@
-"""The one broker of a benchmark: a real one, in a home of its own."""
+"""The one broker of a benchmark, and the registry beside it: real ones, in a home of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from holdfast.local.broker import LocalKafka
+from holdfast.local.registry import LocalRegistry
 from holdfast.transport.cluster.admin import Admin
 from tests.bench.workloads import PARTITIONS
 
@@ -21,6 +22,7 @@ class Cluster:
 
     def __init__(self, home: Path, report: Callable[[str], None]) -> None:
         self._kafka = LocalKafka(home, report)
+        self._registry = LocalRegistry(home, report)
         self.pid = 0
         self.client: dict[str, str] = {}
 
@@ -37,7 +39,13 @@ class Cluster:
         # First, or they complain that the broker is gone.
         self.__dict__.pop("_admin", None)
         self.__dict__.pop("_lists", None)
+        self._registry.wipe()
         self._kafka.wipe()
+
+    def registry(self) -> str:
+        """The URL of the schema registry, which is started the first time."""
+        running = self._registry.status() or self._registry.start(port=0)
+        return running.url
 
     @property
     def bootstrap(self) -> str:

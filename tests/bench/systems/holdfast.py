@@ -47,7 +47,7 @@ def _totals(case: Case) -> str:
     window = _WINDOWS.get(case.query, "")
     return (
         "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
-        f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
+        f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='{case.form}');\n"
         f"CREATE TABLE totals {_sink(case)} AS "
         f"SELECT {named}, COUNT(*) AS n, {sums} FROM sales {window}{where}"
         f"GROUP BY {key} EMIT CHANGES;\n"
@@ -68,7 +68,12 @@ def _joined(case: Case) -> str:
 
 
 def _sink(case: Case) -> str:
-    return f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS})"
+    form = "" if case.form == "JSON" else ", VALUE_FORMAT='JSON'"  # all peers write the same
+    return f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS}{form})"
+
+
+def _registry(case: Case) -> list[str]:
+    return [f"schema.registry.url={case.registry}"] if case.registry else []
 
 
 class Holdfast:
@@ -77,6 +82,7 @@ class Holdfast:
     name = "holdfast"
     title = "Holdfast"
     can_restore = True
+    reads_registered = True
     queries = frozenset(Query)
 
     def __init__(self, settings: Sequence[str] = ()) -> None:
@@ -91,6 +97,7 @@ class Holdfast:
         given = [
             f"bootstrap.servers={case.bootstrap}",
             f"application.id={case.application}",
+            *_registry(case),
             *self._settings,
         ]
         holdfast = str(Path(sys.executable).parent / "holdfast")
@@ -141,5 +148,7 @@ class Holdfast:
     def _query_id(self, case: Case) -> str:
         from holdfast.cli.statements.options import Sql, load_job
 
-        job = load_job(Sql(given=statements(case)), None, [], None, name=case.application)
+        job = load_job(
+            Sql(given=statements(case)), None, _registry(case), None, name=case.application
+        )
         return job.topology.queries[0].id

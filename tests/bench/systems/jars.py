@@ -16,7 +16,8 @@ __all__ = ["REGISTRY_SOURCES", "SOURCE", "build", "registry_jars", "streams_jars
 
 _FOLDER = Path(__file__).parent / "java"
 SOURCE = _FOLDER / "TableBench.java"
-REGISTRY_SOURCES = (_FOLDER / "RegistrySerdes.java", _FOLDER / "RoundTrip.java")
+_REGISTRY_NAMES = ("TableBench", "RegistrySerdes", "RegistryBench", "RoundTrip")
+REGISTRY_SOURCES = tuple(_FOLDER / f"{name}.java" for name in _REGISTRY_NAMES)
 _SLF4J = "1.7.36"  # what Kafka's clients log to; nothing is logged
 _STREAMS = Program(
     name="Kafka Streams",

@@ -9,7 +9,13 @@ import orjson
 
 from holdfast.config.versions import KAFKA_VERSION
 from holdfast.local.java import find_java
-from tests.bench.systems.jars import SOURCE, build, streams_jars
+from tests.bench.systems.jars import (
+    REGISTRY_SOURCES,
+    SOURCE,
+    build,
+    registry_jars,
+    streams_jars,
+)
 from tests.bench.systems.peers import Case, Command, Restored
 from tests.bench.workloads import Query
 
@@ -24,24 +30,36 @@ class KafkaStreams:
     name = "kafka-streams"
     title = "Kafka Streams"
     can_restore = True
+    reads_registered = True
     queries = frozenset(Query)
 
     def __init__(self, tools: Path) -> None:
         self._classes = tools / "kafka-streams"
-        self._jars = Path()
+        self._jars = self._registry_jars = Path()
         self.notes = (
-            f"{KAFKA_VERSION}, exactly_once_v2, RocksDB, 2 threads, {_HEAP}, otherwise defaults"
+            f"{KAFKA_VERSION}, exactly_once_v2, RocksDB, 2 threads, {_HEAP}, otherwise defaults; "
+            "Apicurio's serdes for Avro and Protobuf"
         )
 
     def prepare(self, report: Callable[[str], None]) -> None:
         report("fetching and building Kafka Streams")
         self._jars = streams_jars()
         build(self._classes, self._jars, SOURCE)
+        self._registry_jars = registry_jars()
+        build(self._classes.with_name("registry"), self._registry_jars, *REGISTRY_SOURCES)
 
     def commands(self, case: Case) -> list[Command]:
+        if case.registry:
+            return [self._registered(case)]
         argv = [find_java(), _HEAP, "-cp", f"{self._classes}:{self._jars}/*", "TableBench"]
         argv += [case.bootstrap, case.application, ",".join(case.topics), case.sink_topic]
         return [Command([*argv, case.query.value, str(case.folder / "state")])]
+
+    def _registered(self, case: Case) -> Command:
+        classes = self._classes.with_name("registry")
+        argv = [find_java(), _HEAP, "-cp", f"{classes}:{self._registry_jars}/*", "RegistryBench"]
+        argv += [case.bootstrap, case.application, case.input_topic, case.sink_topic]
+        return Command([*argv, str(case.folder / "state"), case.form, case.registry])
 
     def group(self, case: Case) -> str:
         return case.application

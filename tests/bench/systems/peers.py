@@ -18,6 +18,8 @@ class Case:
 
     `topics`: of the input; more than one only of (h).
 
+    `form`: of the input's values; `registry`: where its schemas are, if it has any.
+
     `batch`: the largest micro-batch, in records, of engines that need to be told.
     """
 
@@ -27,6 +29,8 @@ class Case:
     query: Query
     folder: Path
     batch: int
+    form: str = "JSON"
+    registry: str = ""
 
     @property
     def input_topic(self) -> str:
@@ -57,7 +61,8 @@ class Restored:
 class Peer(Protocol):
     """One engine under test; it knows its commands, and nothing of measuring.
 
-    `can_restore`: (f) and (g) are measured.  `queries`: those it is written for.  `notes`:
+    `can_restore`: (f) and (g) are measured.  `reads_registered`: it reads formats with a registry.
+    `queries`: those it is written for.  `notes`:
     settings and guarantees, for the report.
     """
 
@@ -65,6 +70,7 @@ class Peer(Protocol):
     title: str
     notes: str
     can_restore: bool
+    reads_registered: bool
     queries: frozenset[Query]
 
     def prepare(self, report: Callable[[str], None]) -> None:

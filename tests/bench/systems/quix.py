@@ -25,6 +25,7 @@ class Quix:
     name = "quix"
     title = "Quix Streams"
     can_restore = False
+    reads_registered = False
     queries = TABLES
 
     def __init__(self, tools: Path) -> None:

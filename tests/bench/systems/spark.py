@@ -21,6 +21,7 @@ class Spark:
     name = "spark"
     title = "Spark"
     can_restore = False
+    reads_registered = False
     queries = TABLES
     notes = (
         "same Spark, executors and Kafka source as Holdfast; RocksDB state store with changelog "

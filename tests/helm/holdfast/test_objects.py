@@ -476,5 +476,7 @@ def test_scheduling_reaches_both(render: Render) -> None:
         note = _template(manifests, name)["metadata"]["annotations"]["example.org/note"]
         assert note == 'it\'s "quoted": yes'
     assert "topologySpreadConstraints" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
-    (spread,) = _template(render(CHART, MINIMAL), EXECUTOR)["spec"]["topologySpreadConstraints"]
-    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
+    spread = _template(render(CHART, MINIMAL), EXECUTOR)["spec"]["topologySpreadConstraints"]
+    over = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+    assert [each["topologyKey"] for each in spread] == over
+    assert {each["whenUnsatisfiable"] for each in spread} == {"ScheduleAnyway"}

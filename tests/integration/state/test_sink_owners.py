@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.config.settings import Settings
 from holdfast.errors import SinkOwned
 from holdfast.local.broker import BrokerStatus
+from holdfast.runtime import job
 from holdfast.sql import compile_text
 from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
 from holdfast.transport.cluster.admin import Admin
@@ -79,6 +82,27 @@ def test_of_many_that_start_at_once_one_owns(client: dict[str, str], query: Quer
     assert all(f"application {won[0]} " in fact for fact in lost)
     mine = [c for c in _owners(client).claims() if c.sink == query.sink.topic]
     assert [c.application_id for c in mine] == won
+
+
+def test_a_job_whose_sink_has_an_owner_makes_nothing_before_it_is_refused(
+    client: dict[str, str],
+    query: Query,
+    kafka_topic_name: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_spark(*_: object) -> None:
+        pytest.fail("Spark was started for a job that is refused")
+
+    admin, name = Admin(client), kafka_topic_name("late")
+    sink = admin.ensure_topic(query.sink.topic, 1)
+    _owners(client).claim(query, sink.topic_id, "first")
+    monkeypatch.setattr(job, "spark_context", no_spark)
+    settings = Settings(name, bootstrap_servers=client["bootstrap.servers"], home=str(tmp_path))
+    topology = compile_text(SQL.format(query.sink.topic))
+    with pytest.raises(SinkOwned, match="belongs to ctas_t of the application first"):
+        job.run(topology, settings)
+    assert not [topic for topic in admin.names() if name in topic]
 
 
 def test_only_a_statement_that_makes_its_sink_claims_it() -> None:

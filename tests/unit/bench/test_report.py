@@ -45,7 +45,10 @@ def test_the_table_shows_medians_ratios_and_what_does_not_count() -> None:
 
 
 def test_the_header_names_what_is_wanted() -> None:
-    assert "* goals: (h) 1.5, (i) 2 times Kafka Streams' steady rate" in markdown(_REPORT)
+    assert (
+        "* goals: (a-avro) 3, (a-protobuf) 3, (h) 1.5, (i) 2 times Kafka Streams' steady rate"
+        in markdown(_REPORT)
+    )
 
 
 def test_json_holds_every_run_and_the_summary() -> None:

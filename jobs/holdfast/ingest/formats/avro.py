@@ -51,15 +51,23 @@ class _AvroReader(SchemaReader):
     def decode(self, payloads: Sequence[bytes], start: int) -> Decoded:
         if sum(map(len, payloads)) > _JOINED_MAX and len(payloads) > 1:
             return self._halves(payloads, start)
-        cursor = Cursor(payloads, start)
-        rows = np.arange(len(payloads))
+        return self._decoded(Cursor(payloads, start))
+
+    def decode_alike(self, payloads: Sequence[bytes], head: bytes) -> Decoded | None:
+        if sum(map(len, payloads)) > _JOINED_MAX:
+            return super().decode_alike(payloads, head)
+        cursor = Cursor(payloads, len(head))
+        return self._decoded(cursor) if cursor.behind(head) else None
+
+    def _decoded(self, cursor: Cursor) -> Decoded:
+        rows = np.arange(len(cursor.end))
         found = self._read(cursor, rows)
         cursor.finish()
         columns = [found] if self._unwrapped else found.flatten()
         if not cursor.bad:
             nulls = np.flatnonzero(found.is_null()) if self._unwrapped and found.null_count else ()
             return Decoded(tuple(columns), {}, frozenset(map(int, nulls)))
-        good = np.ones(len(payloads), np.bool_)
+        good = np.ones(len(rows), np.bool_)
         good[list(cursor.bad)] = False
         index = pa.array(rows, mask=~good)
         return Decoded(tuple(c.take(index) for c in columns), dict(cursor.bad))

@@ -29,6 +29,13 @@ class Cursor:
         self.bad: dict[int, str] = {}
         self._last = len(joined) - _PADDING
 
+    def behind(self, head: bytes) -> bool:
+        """Whether each payload begins with this header, behind which its place is."""
+        begins = self.at - len(head)
+        if (self.at > self.end).any():
+            return False
+        return all((self.data[begins + at] == byte).all() for at, byte in enumerate(head))
+
     def fail(self, rows: Rows, why: str) -> None:
         """Marks payloads; the first reason of each counts."""
         for row in rows.tolist():

@@ -42,13 +42,6 @@ class _ProtobufReader(SchemaReader):
         self._readers: dict[str, MessageReader | str] = {}
 
     def decode(self, payloads: Sequence[bytes], start: int) -> Decoded:
-        first = _header_of(payloads[0], start)
-        if first is not None and sum(map(len, payloads)) <= TOGETHER_MAX:
-            framed = Framed(payloads)
-            if framed.behind(first, start):
-                columns = self._all(first, framed, start)
-                if columns is not None:
-                    return Decoded(columns)
         bad: dict[int, str] = {}
         parts = []
         for head, places in _by_header(payloads, start).items():
@@ -67,6 +60,16 @@ class _ProtobufReader(SchemaReader):
         if not parts:
             return Decoded(null_columns(self._wanted, len(payloads)), bad)
         return placed(parts, bad, len(payloads))
+
+    def decode_alike(self, payloads: Sequence[bytes], head: bytes) -> Decoded | None:
+        """Where all are of one message, and all are good, at once."""
+        whole = _header_of(payloads[0], len(head))
+        if whole is not None and sum(map(len, payloads)) <= TOGETHER_MAX:
+            framed = Framed(payloads)
+            columns = self._all(whole, framed, len(head)) if framed.behind(whole) else None
+            if columns is not None:
+                return Decoded(columns)
+        return super().decode_alike(payloads, head)
 
     def _all(self, head: bytes, framed: Framed, start: int) -> tuple[pa.Array, ...] | None:
         """The columns of payloads that are all good; None: one is not, or there is no reader."""

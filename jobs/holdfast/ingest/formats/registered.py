@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ __all__ = [
     "MakeReader",
     "RegisteredDecoder",
     "SchemaReader",
-    "all_begin_with",
     "placed",
 ]
 
@@ -40,6 +39,12 @@ class SchemaReader(ABC):
     @abstractmethod
     def decode(self, payloads: Sequence[bytes], start: int) -> Decoded:
         """Decodes each payload from its byte `start` on, as `Decoder.decode` does."""
+
+    def decode_alike(self, payloads: Sequence[bytes], head: bytes) -> Decoded | None:
+        """Decodes payloads that all begin with this header; None: one does not."""
+        if all(map(bytes.startswith, payloads, repeat(head))):
+            return self.decode(payloads, len(head))
+        return None
 
 
 MakeReader: TypeAlias = Callable[[Schema], SchemaReader]
@@ -71,9 +76,9 @@ class RegisteredDecoder(Decoder):
         """
         if not payloads:
             return Decoded(null_columns(self._wanted, 0))
-        head = _head(payloads[0])
-        if head[0] == _MAGIC and all_begin_with(payloads, head):
-            return self._of_schema(int.from_bytes(head[1:], "big"), payloads)
+        alike = self._alike(payloads)
+        if alike is not None:
+            return alike
         ids = _ids(payloads)
         found = np.unique(ids)
         bad = {i: _headless(payloads[i]) for i in np.flatnonzero(ids == _BAD).tolist()}
@@ -86,6 +91,16 @@ class RegisteredDecoder(Decoder):
         if not parts:
             return Decoded(null_columns(self._wanted, len(payloads)), bad)
         return placed(parts, bad, len(payloads))
+
+    def _alike(self, payloads: Payloads) -> Decoded | None:
+        """Payloads of one schema; None: they are not, or it has no reader."""
+        head = _head(payloads[0])
+        if head[0] != _MAGIC or None in payloads:
+            return None
+        reader = self._reader(int.from_bytes(head[1:], "big"))
+        if not isinstance(reader, SchemaReader):
+            return None
+        return reader.decode_alike(payloads, head)  # type: ignore[arg-type]
 
     def _of_schema(self, schema_id: int, payloads: Sequence[bytes]) -> Decoded:
         reader = self._reader(schema_id)
@@ -116,14 +131,6 @@ class RegisteredDecoder(Decoder):
         if schema.kind is not self._kind:
             raise Undecodable(f"it is of type {schema.kind}, but the format needs {self._kind}")
         return self._make(schema)
-
-
-def all_begin_with(payloads: Payloads, head: bytes) -> TypeGuard[Sequence[bytes]]:
-    """Whether every payload is there and has these first bytes."""
-    try:
-        return all(map(bytes.startswith, payloads, repeat(head)))  # type: ignore[arg-type]
-    except TypeError:  # one is absent
-        return False
 
 
 def placed(

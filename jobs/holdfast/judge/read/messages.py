@@ -123,7 +123,7 @@ class MessageReader:
         return lambda m: {_text(key(k)): value(getattr(m, name)[k]) for k in getattr(m, name)}
 
     def _value(self, field: FieldDescriptor) -> _Get:
-        """How one value of a field becomes a plain one."""
+        """Makes a plain value of one value of a field."""
         if field.message_type is not None:
             known = _KNOWN.get(field.message_type.full_name)
             if field.message_type.full_name in _WRAPPERS:

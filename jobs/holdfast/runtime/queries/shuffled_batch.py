@@ -80,7 +80,7 @@ def run_shuffled(
 
 @dataclass(frozen=True)
 class _Reading:
-    """The sources that the tasks read, for which query, and where they put their times."""
+    """The ranges that tasks read, for which query, and where they put their times."""
 
     read: Read
     plan: QueryPlan

@@ -1,6 +1,6 @@
 """Liveness and readiness of a job, for probes and people.
 
-    starting Spark → preparing … → restoring or starting each query → starting the streams
+    starting Spark → preparing or restoring each query → starting the streams
     → serving → stopping
 
 Only a serving job is ready, and only while its queries commit new records: if a commit takes far

@@ -80,7 +80,7 @@ class Tracer:
         self._reads: dict[tuple[str, int], ReadTimes] = {}
 
     def reading(self, context: SparkContext, query: Query, batch: Batch) -> ReadTimes:
-        """The accumulator to which the tasks that read a batch add their times."""
+        """The place where the tasks that read a batch put their times."""
         found = read_times(context)
         with self._lock:
             self._reads[query.id, batch.batch_id] = found

@@ -75,7 +75,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Lineage:
-    """The inputs and the output of one statement, and from which columns it is made.
+    """The lineage of one statement: what it reads and writes, and from which columns.
 
     Attributes:
         rows: the columns that decide which rows there are, whatever column one looks at.
@@ -94,7 +94,7 @@ _Fields = Mapping[str, _Origins]
 
 @dataclass(frozen=True)
 class _Written:
-    """The result of a query: the origins of its columns and rows, and its declared sources."""
+    """The origins of the columns and rows that a query has written, and its declared sources."""
 
     fields: _Fields
     rows: _Origins

@@ -93,12 +93,20 @@ class SinkOwners:
             SinkOwned: another query owns the sink.
             KafkaUnavailable, Refused: the owner is unknown.
         """
-        owner = _owner(self.claims(), query.sink.topic, topic_id)
-        if owner is not None and (owner.application_id, owner.query_id) != (
-            application_id,
-            query.id,
-        ):
-            raise _owned(owner, query, application_id)
+        _check(self.claims(), query, topic_id, application_id)
+
+    def check_all(self, queries: Iterable[Query], application_id: str) -> None:
+        """Checks, without writing, that the application's queries could claim sinks that exist.
+
+        Raises:
+            SinkOwned: another query owns one of them.
+            KafkaUnavailable, Refused: an owner is unknown.
+        """
+        claiming = list(filter(claims_sink, queries))
+        claims = self.claims() if claiming else []
+        for query in claiming if claims else ():
+            if (sink := self._admin.describe(query.sink.topic)) is not None:
+                _check(claims, query, sink.topic_id, application_id)
 
     def claim(self, query: Query, topic_id: str, application_id: str) -> None:
         """Makes the application's query the owner of its sink, unless there is another.
@@ -170,6 +178,12 @@ class SinkOwners:
 
 def _owner(claims: Iterable[SinkClaim], sink: str, topic_id: str) -> SinkClaim | None:
     return next((c for c in claims if (c.sink, c.topic_id) == (sink, topic_id)), None)
+
+
+def _check(claims: Iterable[SinkClaim], query: Query, topic_id: str, application_id: str) -> None:
+    owner, mine = _owner(claims, query.sink.topic, topic_id), (application_id, query.id)
+    if owner is not None and (owner.application_id, owner.query_id) != mine:
+        raise _owned(owner, query, application_id)
 
 
 def _owned(owner: SinkClaim, query: Query, application_id: str) -> SinkOwned:

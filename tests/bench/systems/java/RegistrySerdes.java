@@ -60,7 +60,7 @@ final class RegistrySerdes {
     }
 
     /** {@code url} is that of Confluent's API in the same registry. */
-    private static Map<String, Object> properties(String url) {
+    static Map<String, Object> properties(String url) {
         Map<String, Object> made = new HashMap<>();
         made.put(SchemaResolverConfig.REGISTRY_URL, url.replaceFirst("/apis/.*", "/apis/registry/v2"));
         made.put(SchemaResolverConfig.FIND_LATEST_ARTIFACT, true);

@@ -94,20 +94,25 @@ public final class TableBench {
             case "distinct" -> distinct(args[2], args[3]);
             default -> topology(args[2], args[3], args[4]);
         };
-        KafkaStreams streams =
-            new KafkaStreams(builder.build(), properties(args[0], args[1], args[5]));
-        streams.setGlobalStateRestoreListener(new RestoreTimes());
-        CountDownLatch ended = new CountDownLatch(1);
-        streams.setStateListener((now, before) -> tell("state", now.name(), 0));
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            streams.close(Duration.ofSeconds(20));
-            ended.countDown();
-        }));
-        streams.start();
+        KafkaStreams streams = started(builder, args[0], args[1], args[5]);
         if (args.length > 6) {
             serve(streams, Integer.parseInt(args[6]));
         }
-        ended.await();
+        new CountDownLatch(1).await();
+    }
+
+    /** Runs until the process is told to end. */
+    static KafkaStreams started(
+            StreamsBuilder builder, String brokers, String application, String folder) {
+        KafkaStreams streams =
+            new KafkaStreams(builder.build(), properties(brokers, application, folder));
+        streams.setGlobalStateRestoreListener(new RestoreTimes());
+        streams.setStateListener((now, before) -> tell("state", now.name(), 0));
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            streams.close(Duration.ofSeconds(20));
+        }));
+        streams.start();
+        return streams;
     }
 
     /** Interactive queries behind the JDK's own HTTP server. */
@@ -239,6 +244,12 @@ public final class TableBench {
             case "expression" -> sales.map((key, sale) -> new KeyValue<>(shelf(sale), sale.amount));
             default -> sales.mapValues(sale -> sale.amount);
         };
+        summed(amounts, sink, query);
+        return builder;
+    }
+
+    /** Count and sum of the amounts by key. */
+    static void summed(KStream<String, Long> amounts, String sink, String query) {
         KGroupedStream<String, Long> grouped =
             amounts.groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
         Initializer<Total> none = () -> new Total(0, 0);
@@ -263,7 +274,6 @@ public final class TableBench {
                 .toStream()
                 .to(sink, Produced.with(Serdes.String(), jsonSerde()));
         }
-        return builder;
     }
 
     private static <T> Serde<T> readOnly(Class<T> kind) {

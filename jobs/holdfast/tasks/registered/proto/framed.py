@@ -27,14 +27,13 @@ class Framed:
         self._ends = np.cumsum(self._whole)
         self._head = 0
 
-    def behind(self, head: bytes, known: int) -> bool:
-        """Whether each has this head, whose first bytes, so many, each is known to have."""
+    def behind(self, head: bytes) -> bool:
+        """Whether each has this head."""
         self._head = len(head)
         if (self._whole < len(head)).any():
             return False
         begins = self._ends - self._whole
-        places = range(known, len(head))
-        return all((self._data[begins + at] == head[at]).all() for at in places)
+        return all((self._data[begins + at] == byte).all() for at, byte in enumerate(head))
 
     def messages(self) -> pa.Array:
         """The messages as a BINARY array."""
