@@ -497,9 +497,9 @@ def test_dynamodb_that_is_away_is_told_in_time(
 ) -> None:
     with DynamoServer(tmp_path) as server:
         in_environment(server, monkeypatch)
-        settings = replace(server.settings(), timeout_ms=1_000)
-        store = open_remote(settings, NAME)
-        store.write(BEFORE.items(), [])
+        patient = replace(server.settings(), timeout_ms=60_000)
+        open_remote(patient, NAME).write(BEFORE.items(), [])  # its first requests take long
+        store = open_remote(replace(patient, timeout_ms=2_000), NAME)
         for gone, back in ((server.pause, server.resume), (server.kill, server.start)):
             gone()
             began = time.monotonic()
@@ -509,7 +509,7 @@ def test_dynamodb_that_is_away_is_told_in_time(
             back()
             if back == server.resume:
                 assert store.get_many([b"00"]) == [b"old"], "the same owner goes on"
-        assert list(open_remote(settings, NAME).scan(b"", None)) == [], "its memory is gone"
+        assert list(open_remote(patient, NAME).scan(b"", None)) == [], "its memory is gone"
 
 
 @pytest.mark.parametrize(
