@@ -16,6 +16,8 @@ import pytest
 import holdfast
 from tests.support.doc_commands import ROOT
 
+pytestmark = pytest.mark.timeout(900)
+
 VERSION = holdfast.__version__
 HELM = os.environ.get("HELM", "helm")
 WHEEL = f"holdfast-{VERSION}-py3-none-any.whl"

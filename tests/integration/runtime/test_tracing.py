@@ -13,6 +13,7 @@ from holdfast.local.broker import BrokerStatus
 from tests.support.otlp_receiver import OtlpReceiver, facts
 from tests.support.running_job import RunningJob
 
+pytestmark = pytest.mark.timeout(600)
 SQL = """
 CREATE STREAM s (k STRING, v INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', PARTITIONS=2);
 CREATE STREAM c WITH (KAFKA_TOPIC='{topic}-c') AS SELECT k, v + 1 AS w FROM s;
