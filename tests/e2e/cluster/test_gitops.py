@@ -23,7 +23,7 @@ _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("
 _HERE_ALONE = FULL | {"podMonitor": {"enabled": False}}
 CASES = [
     *(pytest.param("holdfast", v, id=f"holdfast-{k}")
-      for k, v in (SETS | {"full": _HERE_ALONE}).items()),
+      for k, v in (SETS | {"full": _HERE_ALONE}).items() if k != "keda"),  # nor KEDA's kinds
     pytest.param("holdfast", {**PRODUCTION, "sql": SQL}, id="holdfast-production"),
     *(pytest.param("holdfast-platform", v, id=f"platform-{k}") for k, v in PLATFORMS.items()),
 ]  # fmt: skip
