@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from holdfast.errors import RegistryUnavailable
+from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
 from holdfast.types.schemas import Schema, SchemaKind
@@ -48,3 +52,58 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
     assert registry.hits >= 4
     assert time.monotonic() - began < 20
     client.close()
+
+
+@contextmanager
+def _serving(answers: dict[str, list[tuple[int, object]]]) -> Iterator[str]:
+    """A server that gives the answers of each path in turn, the last one again and again."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            left = answers[self.path.partition("?")[0]]
+            status, body = left.pop(0) if len(left) > 1 else left[0]
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+_UNKNOWN = (404, {"error_code": 40403, "message": "No schema with that id."})
+_FOUND = (200, {"schema": _SCHEMA.text, "schemaType": "JSON"})
+
+
+@pytest.mark.parametrize(
+    ("ready", "then", "expected"),
+    [
+        ((503, {"status": "DOWN"}), _UNKNOWN, RegistryUnavailable),
+        ((200, {"status": "UP"}), _UNKNOWN, SchemaMissing),
+        (_UNKNOWN, _UNKNOWN, SchemaMissing),  # Confluent's, which has no such page
+        ((200, {"status": "UP"}), _FOUND, None),  # read between two questions
+    ],
+)
+def test_a_registry_that_still_reads_its_schemas_denies_none(
+    ready: tuple[int, object],
+    then: tuple[int, object],
+    expected: type[Exception] | None,
+) -> None:
+    answers = {"/schemas/ids/7": [_UNKNOWN, then], "/health/ready": [ready]}
+    with _serving(answers) as url:
+        client = RegistryClient({"url": url, "request.timeout.ms": "2000"})
+        if expected is None:
+            assert client.by_id(7) == _SCHEMA
+        else:
+            with pytest.raises(expected):
+                client.by_id(7)
+        client.close()
