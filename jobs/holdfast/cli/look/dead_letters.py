@@ -131,11 +131,11 @@ def _show(found: Overview) -> None:
     for letter, fate in found.newest:
         table.add_row(
             iso_time(letter.written_ms, "seconds"),
-            shortened(_visible(letter.reason), _REASON_MAX),
+            _shown(letter.reason, _REASON_MAX),
             letter.topic,
             str(letter.partition),
             str(letter.offset),
-            shortened(_visible(_text(letter.value) or "null"), _VALUE_MAX),
+            _shown(_text(letter.value) or "null", _VALUE_MAX),
             "yes" if fate == "done" else "",
         )
     console().print(table, markup=False, highlight=False)
@@ -173,6 +173,11 @@ def _text(data: bytes | None) -> str | None:
         return f"0x{data.hex()}"
 
 
-def _visible(text: str) -> str:
-    """The beginning of a text, without what moves a terminal's cursor."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:_REASON_MAX])
+def _shown(text: str, longest: int) -> str:
+    """The text, shortened, without what moves a terminal's cursor."""
+    begin = text[: longest + 1]  # one more, so that it is known to be shortened
+    return shortened("".join(map(_visible, begin)), longest)
+
+
+def _visible(c: str) -> str:
+    return c if c.isprintable() else f"\\x{ord(c):02x}"
