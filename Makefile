@@ -155,12 +155,12 @@ dist: setup ## build wheel and source archive into dist/
 sbom: setup $(SBOM_VENV)/.installed ## write what an installation consists of, as CycloneDX, into dist/
 	@$(RELEASE) --as-is sbom
 
-# Not the defaults of `make images`: a tag as base moves, and a release is not tagged `dev`.
+# Not the defaults of `make images`: a tag as base moves, a release is not tagged `dev`, and has every image.
 given = $(if $(filter-out file,$(origin $(1))),$($(1)))
 
 .PHONY: release
 release: setup $(SBOM_VENV)/.installed ## wheel, source archive, charts, images, SBOMs, checksums of a commit
-	@BASE_IMAGE='$(call given,BASE_IMAGE)' TAG='$(call given,TAG)' IMAGES='$(IMAGES)' $(RELEASE) $(RELEASE_ARGS)
+	@BASE_IMAGE='$(call given,BASE_IMAGE)' TAG='$(call given,TAG)' IMAGES='$(call given,IMAGES)' $(RELEASE) $(RELEASE_ARGS)
 
 $(SBOM_VENV)/.installed: requirements-sbom.lock
 	@$(PYTHON) -m venv $(SBOM_VENV)

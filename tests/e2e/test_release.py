@@ -77,6 +77,11 @@ def test_a_release_is_whole_and_says_what_it_skips(first: tuple[Path, str]) -> N
     assert checked.count(": OK") == 3 + len(charts)
 
 
+def test_make_leaves_the_images_to_the_release_unless_it_is_told() -> None:
+    assert " IMAGES='' " in _run("make", "-n", "release")
+    assert " IMAGES='holdfast' " in _run("make", "-n", "release", "IMAGES=holdfast")
+
+
 def test_two_builds_are_the_same_bytes(commit: Path, first: tuple[Path, str]) -> None:
     elsewhere = commit.parent / "another" / "place"
     _run("git", "clone", "--quiet", commit, elsewhere)
