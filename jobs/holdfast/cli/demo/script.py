@@ -44,7 +44,7 @@ _SMALL = ("movies", "sensors", "payments")
 _AVRO = ("payments", "avro_payments")  # the same example, and the stream that has it in Avro
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
 _EXECUTORS = 2
-_LOOK_S = 1.0
+_LOOK_S = 0.25
 # Each takes some ten seconds, so one is enough.
 _LARGEST = "*flights_per_origin_hour-changelog"
 _START_S, _REACH_S = 240.0, 480.0
@@ -156,8 +156,11 @@ class Demo:
         registry = self._children.start(_holdfast(arguments), self._files.registry_log)
         for name in _SMALL:
             self._command("produce", name)
-        with self._screen.waiting("the registry starts") as tell:
-            self._backing.await_started(registry, self._files.registry_log, tell)
+        if self._follow(registry, self._files.registry_log, "the registry starts") != 0:
+            raise HoldfastError(
+                f"The schema registry did not start: {last_line(self._files.registry_log)}",
+                action=f"read {self._files.registry_log}.",
+            )
         name, stream = _AVRO
         self._command("produce", name, "--source", stream, "--statements", str(self._sql))
 
@@ -245,16 +248,20 @@ class Demo:
         # A path of `sql_file` starts there.
         folder = {"HOLDFAST_SQL_FOLDER": self._sql.anchor or str(Path.cwd())}
         child = self._children.start([*command, json.dumps(conf)], log, folder)
-        with self._screen.waiting("Airflow starts") as tell:
-            while child.running:
-                tell(last_line(log, said))
-                time.sleep(_LOOK_S)
-        status = child.wait()
+        status = self._follow(child, log, "Airflow starts", said)
         if status != 0:
             raise HoldfastError(
                 f"The DAG {dag} ended with status {status}.",
                 action=f"read {log}.",
             )
+
+    def _follow(self, child: Child, log: Path, title: str, since: int = 0) -> int:
+        """Show the log's last line until the command ends; returns its exit status."""
+        with self._screen.waiting(title) as tell:
+            while child.running:
+                tell(last_line(log, since))
+                time.sleep(_LOOK_S)
+        return child.wait()
 
     def _produce_flights(self) -> Child:
         arguments = ["produce", _FLIGHTS, "--rate", str(self._options.rate), *self._home()]
@@ -369,7 +376,7 @@ class Demo:
     def _clear(self) -> bool:
         """End all started processes; False if one would not end."""
         self._children.stop()
-        pids = [*self._deployed.pids(), *self._backing.pids]
+        pids = [*self._deployed.pids(), *self._backing.pids()]
         self._deployed.remove()
         self._backing.stop()
         left = self._children.leftovers(pids)
