@@ -138,8 +138,14 @@ def ensure_topics(
         TopicMissing, IncompatibleStatement: see `plan_topics`.
     """
     warn_dated_ahead(admin, query, settings.bootstrap_servers)
+    plans = plan_topics(admin, settings, query, layout=layout)
+    missing = [plan for plan in plans if plan.role is Role.SOURCE and plan.existing is None]
+    for plan in missing:
+        _ensure(admin, plan)
+    if missing:  # the sink's settings follow from those of the sources
+        plans = plan_topics(admin, settings, query, layout=layout)
     found: dict[Role, TopicInfo] = {}
-    for plan in plan_topics(admin, settings, query, layout=layout):
+    for plan in plans:
         found.setdefault(plan.role, _ensure(admin, plan))
     changelog = found.get(Role.CHANGELOG)
     if changelog is not None:
