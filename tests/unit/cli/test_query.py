@@ -40,7 +40,9 @@ def test_without_an_address_the_server_with_the_table_is_asked(tmp_path: Path) -
         (table, *_) = sorted(tables_of(server.url))
         there = [silent, server.url]
         assert server_for(f"SELECT * FROM {table.lower()};", there) == server.url
+        assert server_for(f"SELECT n\nFROM `{table}`;", there) == server.url
         assert server_for("SELECT * FROM nowhere;", there) == silent
+        assert server_for(f"SELECT {table} FROM nowhere;", there) == silent
     assert near(tmp_path) == [USUAL]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 __all__ = ["USUAL", "near", "server_for", "tables_of"]
 
+_READ = re.compile(r"""\b(?:FROM|JOIN)\s+[`"]?(\w+)""")  # a column may be called as a table is
+
 USUAL = "http://127.0.0.1:8088"
 """The address at which `holdfast serve` answers."""
 
@@ -26,9 +28,9 @@ def server_for(sql: str, there: Sequence[str]) -> str:
 
     Without any it is the first one: its server tells why, or that it is not there.
     """
-    words = set(re.findall(r"\w+", sql.upper()))
+    read = set(_READ.findall(sql.upper()))
     for url in there:
-        if words & {name.upper() for name in tables_of(url)}:
+        if read & {name.upper() for name in tables_of(url)}:
             return url
     return there[0]
 
