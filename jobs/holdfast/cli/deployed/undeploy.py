@@ -29,7 +29,7 @@ def command(
     """Stop the deployment NAME for good.
 
     Topics and stores stay: a job that is deployed again continues from its commit markers. It still
-        owns its sinks: `holdfast sinks --release TOPIC` lets another job write them.
+    owns its sinks: `holdfast sinks --release TOPIC` lets another job write them.
     """
     with json_errors(as_json), reporter() as tell:
         tell(f"stopping {name}")

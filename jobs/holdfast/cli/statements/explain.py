@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Print the plan of SQL_FILE (or --sql).
 
-    Shows sources, steps, topics and keys; needs neither Kafka nor Spark. With --json: of each
-        statement the topics that it reads and writes, and from which columns each column comes.
+    Shows sources, steps, topics and keys; needs neither Kafka nor Spark. --json prints the topics
+    that each statement reads and writes, and the columns from which each of its columns comes.
     """
     name = None if sql.file is not None else "job"  # its plan is the same under any name
     with json_errors(as_json):
