@@ -29,6 +29,7 @@ from holdfast.local.ivy import REPOSITORY_VARIABLE, Program, downloaded_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port
 from holdfast.local.processes import end_session
+from holdfast.types.schemas import READY_PAGE
 
 __all__ = ["DEFAULT_PORT", "LocalRegistry", "RegistryStatus", "is_ready"]
 
@@ -180,7 +181,7 @@ def is_ready(port: int) -> bool:
     """Whether a registry on this port has read all its schemas; before that it serves some."""
     connection = http.client.HTTPConnection(HOST, port, timeout=_ANSWER_S)
     try:
-        connection.request("GET", "/health/ready")
+        connection.request("GET", READY_PAGE)
         return connection.getresponse().status == http.HTTPStatus.OK
     except (OSError, http.client.HTTPException):
         return False

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, InvalidStatement, ResultRefused
+from holdfast.errors import HoldfastError, ResultRefused
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
@@ -33,7 +33,7 @@ from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.runtime.schemas import to_register, with_registered
 from holdfast.runtime.standbys import StandbyKeeper
 from holdfast.runtime.steering import Steering
-from holdfast.runtime.topics import QueryTopics, ensure_topics
+from holdfast.runtime.topics import QueryTopics, ensure_topics, need_queries
 from holdfast.runtime.watching.caught_up import CaughtUp
 from holdfast.runtime.watching.endpoint import health_pages, serve
 from holdfast.runtime.watching.health import Health
@@ -132,17 +132,9 @@ def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
     return both
 
 
-def _need_queries(topology: Topology) -> None:
-    if not topology.queries:
-        raise InvalidStatement(
-            "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
-            action="add one; a job without a query has nothing to do",
-        )
-
-
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
-    _need_queries(topology)
+    need_queries(topology)
     if not any(to_register(topology)):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))

@@ -69,7 +69,7 @@ def _driver(settings: Settings, name: str, key: str) -> Driver:
         key=key,
         machine=_machine(),
         pid=pid,
-        created=psutil.Process().create_time(),
+        born=_born(psutil.Process()),
         since_ms=int(time.time() * 1000),
     )
 
@@ -197,10 +197,18 @@ def _ended(driver: Driver) -> bool:
         return False
     try:
         process = psutil.Process(driver.pid)
-        same = abs(process.create_time() - driver.created) < 1.0
+        same = abs(_born(process) - driver.born) < 1.0
         return not same or process.status() == psutil.STATUS_ZOMBIE
     except psutil.Error:
         return True
+
+
+def _born(process: psutil.Process) -> float:
+    """When a process started, in seconds after the machine's boot.
+
+    Its wall-clock start time is no identity: psutil moves it when the clock jumps.
+    """
+    return float(process.create_time() - psutil.boot_time())
 
 
 def _told(driver: Driver) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.config.settings import Settings
-from holdfast.errors import IncompatibleStatement, Refused, TopicMissing
+from holdfast.errors import IncompatibleStatement, InvalidStatement, Refused, TopicMissing
 from holdfast.runtime.dated_ahead import any_time, warn_dated_ahead
 from holdfast.state.changelog import changelog_config
 from holdfast.state.layout import GENERATION_0, Layout
@@ -16,7 +16,7 @@ from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
-from holdfast.types.topology import Query, Sink, Source
+from holdfast.types.topology import Query, Sink, Source, Topology
 from holdfast.types.words import nearest
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "dead_letters",
     "ensure_source",
     "ensure_topics",
+    "need_queries",
     "plan_topics",
 ]
 
@@ -75,6 +76,15 @@ class QueryTopics:
     sink: TopicInfo
     changelog: TopicInfo | None
     progress: TopicInfo | None
+
+
+def need_queries(topology: Topology) -> None:
+    """Raises `InvalidStatement`: the job has no query, and so nothing to do."""
+    if not topology.queries:
+        raise InvalidStatement(
+            "There is no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
+            action="add one; a job without a query has nothing to do",
+        )
 
 
 def dead_letters(settings: Settings) -> str:

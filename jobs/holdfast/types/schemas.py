@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 __all__ = [
+    "READY_PAGE",
     "START_REGISTRY",
     "DataSchema",
     "Registered",
@@ -16,6 +17,7 @@ __all__ = [
     "subject_of",
 ]
 
+READY_PAGE = "/health/ready"  # of Apicurio (MicroProfile Health)
 START_REGISTRY = "run `holdfast registry start` for one on this machine"
 
 

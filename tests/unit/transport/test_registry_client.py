@@ -14,7 +14,7 @@ import pytest
 from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.schemas import READY_PAGE, Schema, SchemaKind
 from tests.support.faulty_registry import Fault, FaultyRegistry
 
 _SCHEMA = Schema(SchemaKind.JSON, '{"type": "string"}')
@@ -98,7 +98,7 @@ def test_a_registry_that_still_reads_its_schemas_denies_none(
     then: tuple[int, object],
     expected: type[Exception] | None,
 ) -> None:
-    answers = {"/schemas/ids/7": [_UNKNOWN, then], "/health/ready": [ready]}
+    answers = {"/schemas/ids/7": [_UNKNOWN, then], READY_PAGE: [ready]}
     with _serving(answers) as url:
         client = RegistryClient({"url": url, "request.timeout.ms": "2000"})
         if expected is None:
@@ -106,4 +106,30 @@ def test_a_registry_that_still_reads_its_schemas_denies_none(
         else:
             with pytest.raises(expected):
                 client.by_id(7)
+        client.close()
+
+
+_NOTHING: dict[str, list[tuple[int, object]]] = {
+    "/schemas/ids/7": [_UNKNOWN],
+    "/subjects/s/versions/latest": [(404, {"error_code": 40401, "message": "No subject."})],
+}
+
+
+def test_one_server_that_still_reads_is_enough() -> None:
+    answers = _NOTHING | {READY_PAGE: [(503, {})]}
+    with _serving(_NOTHING | {READY_PAGE: [(200, {})]}) as one, _serving(answers) as other:
+        client = RegistryClient({"url": f"{one}, {other}", "request.timeout.ms": "2000"})
+        for ask in (lambda: client.by_id(7), lambda: client.latest("s")):
+            with pytest.raises(RegistryUnavailable, match="has not read all its schemas yet"):
+                ask()
+        client.close()
+
+
+def test_several_servers_deny_an_id_and_a_subject() -> None:
+    answers = _NOTHING | {READY_PAGE: [_UNKNOWN]}
+    with _serving(answers) as one, _serving(answers) as other:
+        client = RegistryClient({"url": f"{one},{other}", "request.timeout.ms": "2000"})
+        with pytest.raises(SchemaMissing):
+            client.by_id(7)
+        assert client.latest("s") is None
         client.close()

@@ -13,14 +13,13 @@ from typing import Any
 
 from holdfast.config.settings import Settings
 from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
-from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
 from holdfast.runtime.lease import look_before
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.savepoints.first_start import FirstStart
-from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
+from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, need_queries, plan_topics
 from holdfast.sql import Lineage, lineage
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.layout import GENERATION_0, Layout
@@ -98,7 +97,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
         KafkaUnavailable: no broker answered.
         RegistryUnavailable: a schema is to be registered, and no registry answered.
     """
-    _need_queries(topology)
+    need_queries(topology)
     schemas = find_schemas(topology, settings)
     admin = _admin(settings)
     orders = _orders(admin, settings)
@@ -130,7 +129,7 @@ def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...
         Refused: an existing topic does not fit.
         KafkaUnavailable: no broker answered.
     """
-    _need_queries(topology)
+    need_queries(topology)
     admin = _admin(settings)
     plans, layouts = [], read_layouts(settings.client(), settings.application_id)
     for query in topology.queries:
@@ -142,14 +141,6 @@ def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...
 
 def _orders(admin: Admin, settings: Settings) -> OrderBook:
     return OrderBook(admin, settings.client(), settings.application_id, timeout_s=_BROKER_S)
-
-
-def _need_queries(topology: Topology) -> None:
-    if not topology.queries:
-        raise InvalidStatement(
-            "There is no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
-            action="add one; a job without a query has nothing to do",
-        )
 
 
 def _admin(settings: Settings) -> Admin:

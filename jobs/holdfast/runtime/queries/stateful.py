@@ -51,7 +51,7 @@ class StatefulQuery(QueryRun):
 
     def _process(self, read: Read, batch: Batch) -> list[TaskReport]:
         context, tracer = self._services.context, self._services.tracer
-        times = None if tracer is None else tracer.reading(context, self.query, batch)
+        times = None if tracer is None else tracer.reading(context, self.query)
         return run_shuffled(context, read, self.plan, batch, self._services.cluster, times)
 
     @property

@@ -39,5 +39,5 @@ class _Gathered(AccumulatorParam[list[ReadTime]]):
 
 
 def read_times(context: SparkContext) -> ReadTimes:
-    """An empty place for the times of one batch."""
+    """An empty place for the times of one batch after the other; Spark never forgets it."""
     return context.accumulator([], _Gathered())

@@ -77,23 +77,25 @@ class Tracer:
         self._provider = provider
         self._tracer = provider.get_tracer("holdfast", holdfast.__version__)
         self._lock = threading.Lock()
-        self._reads: dict[tuple[str, int], ReadTimes] = {}
+        self._reads: dict[str, ReadTimes] = {}  # by query id; Spark keeps each of them for ever
 
-    def reading(self, context: SparkContext, query: Query, batch: Batch) -> ReadTimes:
-        """The place where the tasks that read a batch put their times."""
-        found = read_times(context)
+    def reading(self, context: SparkContext, query: Query) -> ReadTimes:
+        """The place where the tasks that read the query's next batch put their times."""
         with self._lock:
-            self._reads[query.id, batch.batch_id] = found
+            found = self._reads.get(query.id)
+            if found is None:
+                found = self._reads[query.id] = read_times(context)
+            found.value = []
         return found
 
     def observe(
         self, query: Query, batch: Batch, reports: Sequence[TaskReport], seconds: float
     ) -> None:
         """Makes the trace of a batch that has ended now, `seconds` after it began."""
-        with self._lock:
-            told = self._reads.pop((query.id, batch.batch_id), None)
         if not seconds:  # stores were opened, there was no batch
             return
+        with self._lock:
+            told = self._reads.get(query.id)
         reads = [] if told is None else told.value
         ended = time.time()
         facts: dict[str, str | int] = {

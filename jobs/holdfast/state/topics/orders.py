@@ -163,7 +163,7 @@ class Driver:
     Attributes:
         name: for people.
         key: with the name, the same in every restart of this driver; empty: it has no such name.
-        machine: where `pid` and `created` (seconds since the epoch) mean something.
+        machine: where `pid` and `born` (start of the process, seconds after boot) mean something.
         since_ms: when it started, wall-clock time.
     """
 
@@ -171,7 +171,7 @@ class Driver:
     key: str
     machine: str
     pid: int
-    created: float
+    born: float
     since_ms: int
 
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 
 from holdfast.errors import RegistryUnavailable, SchemaMissing
-from holdfast.types.schemas import Registered, Schema, Schemas
+from holdfast.transport.registry.wrapped import WrappedSchemas
+from holdfast.types.schemas import Schema, Schemas
 
 __all__ = ["AskedSeldom"]
 
@@ -15,8 +16,8 @@ _DENIED_S = 60.0
 _AWAY_S = 10.0
 
 
-class AskedSeldom:
-    """Implements `Schemas` by another; remembers which ids that one denied, or that it was away.
+class AskedSeldom(WrappedSchemas):
+    """Remembers which ids the other registry denied, or that it was away.
 
     Only for what people look at: an id that is registered now may be denied for another minute,
     and after 100 denials every id that is not known yet.  Not safe for threads.
@@ -28,7 +29,7 @@ class AskedSeldom:
         Args:
             clock: seconds.
         """
-        self._schemas = schemas
+        super().__init__(schemas)
         self._clock = clock
         self._known: set[int] = set()
         self._denied: dict[int, SchemaMissing] = {}
@@ -49,15 +50,6 @@ class AskedSeldom:
             raise
         self._known.add(schema_id)
         return found
-
-    def latest(self, subject: str) -> Registered | None:
-        return self._schemas.latest(subject)
-
-    def register(self, subject: str, schema: Schema) -> int:
-        return self._schemas.register(subject, schema)
-
-    def registered(self, subject: str, schema: Schema) -> int | None:
-        return self._schemas.registered(subject, schema)
 
     def _check(self, schema_id: int) -> None:
         """Raises `SchemaMissing`, `RegistryUnavailable`: what the registry said a while ago."""

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from ssl import create_default_context
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urljoin
 
 from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
+from holdfast.transport.registry.readiness import Readiness
 from holdfast.types.schemas import START_REGISTRY, Registered, Schema, SchemaKind, Schemas
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ _TIMEOUT_MS = "request.timeout.ms"
 _TOKEN = "bearer.auth.token"  # noqa: S105 - the name of a property
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 _REFUSALS = (409, 422)
-_READY, _NOT_READY, _READY_S = "/health/ready", 503, 5.0  # Apicurio's (MicroProfile Health)
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
 
@@ -65,42 +63,24 @@ class RegistryClient:
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Raises `RegistryUnavailable`: there is no url, or a certificate cannot be read."""
         self._url = properties.get("url", "")
-        self._ca = properties.get("ssl.ca.location")
         self._client = _client(properties)
+        self._readiness = Readiness(properties)
         self._lock = Lock()
         self._by_id: dict[int, Schema] = {}
 
     def close(self) -> None:
         """Closes the connections; no request may follow."""
         self._client.close()
+        self._readiness.close()
 
     def by_id(self, schema_id: int) -> Schema:
         known = self._by_id.get(schema_id)
         if known is not None:
             return known
-        try:
-            found = self._of_id(schema_id)
-        except SchemaMissing:
-            self._check_ready()
-            found = self._of_id(schema_id)
+        what = f"no schema with id {schema_id}"
+        found = self._asked(lambda: self._client.get_schema(schema_id), what)
         with self._lock:
             return self._by_id.setdefault(schema_id, self._schema(found))
-
-    def _of_id(self, schema_id: int) -> _Found:
-        what = f"no schema with id {schema_id}"
-        return self._asked(lambda: self._client.get_schema(schema_id), what)
-
-    def _check_ready(self) -> None:
-        """Raises `RegistryUnavailable` while an Apicurio reads its schemas, and denies the others.
-
-        Confluent's registry has no such page, and does not answer before it has read all.
-        """
-        import httpx
-
-        with suppress(httpx.HTTPError, OSError):
-            url, trust = urljoin(self._url, _READY), create_default_context(cafile=self._ca)
-            if httpx.get(url, verify=trust, timeout=_READY_S).status_code == _NOT_READY:
-                raise self._away("has not read its schemas yet", "it has just been started")
 
     def latest(self, subject: str) -> Registered | None:
         try:
@@ -176,6 +156,16 @@ class RegistryClient:
             yield str(each.name), str(inner.schema.schema_str)
 
     def _asked(self, call: Callable[[], _Result], missing: str) -> _Result:
+        """The answer; a denial counts only of a registry that has read all its schemas."""
+        try:
+            return self._answer(call, missing)
+        except SchemaMissing:
+            if self._readiness.still_reads():
+                told = "has not read all its schemas yet"
+                raise self._away(told, "it has just been started") from None
+        return self._answer(call, missing)
+
+    def _answer(self, call: Callable[[], _Result], missing: str) -> _Result:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.types.schemas import Registered, Schema, SchemaKind, Schemas
+from holdfast.transport.registry.wrapped import WrappedSchemas
+from holdfast.types.schemas import Schema, SchemaKind, Schemas
 
 __all__ = ["KeptSchemas", "folder_of_executor"]
 
@@ -29,12 +30,12 @@ def folder_of_executor(url: str, environment: Mapping[str, str] = os.environ) ->
     return None
 
 
-class KeptSchemas:
-    """Implements `Schemas` by another, with what any worker of the executor has found."""
+class KeptSchemas(WrappedSchemas):
+    """Another registry, with what any worker of the executor has found in it."""
 
     def __init__(self, schemas: Schemas, folder: Path) -> None:
         """The folder is made when there is something to keep."""
-        self._schemas = schemas
+        super().__init__(schemas)
         self._folder = folder
         self._known: dict[int, Schema] = {}
 
@@ -45,15 +46,6 @@ class KeptSchemas:
             self._keep(schema_id, known)
         self._known[schema_id] = known
         return known
-
-    def latest(self, subject: str) -> Registered | None:
-        return self._schemas.latest(subject)
-
-    def register(self, subject: str, schema: Schema) -> int:
-        return self._schemas.register(subject, schema)
-
-    def registered(self, subject: str, schema: Schema) -> int | None:
-        return self._schemas.registered(subject, schema)
 
     def _file(self, schema_id: int) -> Path:
         return self._folder / f"{schema_id}.json"

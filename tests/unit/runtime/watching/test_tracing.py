@@ -1,0 +1,57 @@
+"""The driver's traces: what one batch's tasks tell is in its trace, and nothing is kept for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pyspark import SparkContext
+
+from holdfast.runtime.watching.read_times import ReadTime
+from holdfast.runtime.watching.tracing import Tracer
+from holdfast.sql import compile_text
+from holdfast.tasks.plan import Batch
+from holdfast.types.ids import OffsetRange
+
+SQL = """
+CREATE STREAM s (k VARCHAR) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
+"""
+
+
+@dataclass
+class _Place:
+    value: list[ReadTime]
+
+    def add(self, told: list[ReadTime]) -> None:
+        self.value = [*self.value, *told]
+
+
+@dataclass
+class _Spark:
+    """Keeps each accumulator for ever, as Spark's own Python driver does."""
+
+    made: list[_Place] = field(default_factory=list)
+
+    def accumulator(self, value: list[ReadTime], _: object) -> Any:
+        self.made.append(_Place(value))
+        return self.made[-1]
+
+
+def test_many_batches_of_a_query_need_one_accumulator_and_each_has_its_own_reads() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer, spark = Tracer(provider), _Spark()
+    (query,) = compile_text(SQL).queries
+    for number in range(5):
+        place = tracer.reading(cast("SparkContext", spark), query)
+        place.add([ReadTime("s", number, 1.0, 2.0, 10)])
+        if number == 3:  # the batch failed, and another one takes its place
+            continue
+        tracer.observe(query, Batch(number, OffsetRange.of("s", {}, {})), [], 0.5)
+    reads = [dict(s.attributes or {}) for s in exporter.get_finished_spans() if s.name == "read"]
+    assert [r["messaging.destination.partition.id"] for r in reads] == ["0", "1", "2", "4"]
+    assert len(spark.made) == 1
