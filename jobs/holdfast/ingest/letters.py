@@ -4,7 +4,7 @@ A replay is for after the fix.  One transaction writes, per record,
 
 1. the record as it was, with its own time, to its own topic and topic partition, with the header
    `holdfast.replayed` (`<topic>/<partition>/<offset>`: where it was first);
-2. its place, as a key of the compacted topic `<application.id>-dead-letter-replays`.
+2. its place and digest, as a key of the compacted topic `<application.id>-dead-letter-replays`.
 
 So a record is replayed once, however often a replay is begun, dies or is repeated, and however many
 queries set it aside.  A replayed record that cannot be decoded either becomes a letter again
@@ -140,7 +140,7 @@ class Letters:
                 headers,
                 letter.timestamp_ms,
             )
-            place, digest = letter.origin.encode(), letter.digest.encode()
+            place, digest = f"{letter.origin} {letter.digest}".encode(), letter.digest.encode()
             producer.send_one(self._replays, 0, place, digest, [])
         producer.commit()
 
@@ -150,7 +150,7 @@ class Letters:
             return
         for key, value, _, _ in self._records(self._replays):
             if key is not None and value is not None:
-                yield key.decode(), value.decode()
+                yield key.decode().partition(" ")[0], value.decode()  # older keys: places alone
 
     def _records(self, topic: str) -> Iterator[_Record]:
         for partition, (start, end) in self._admin.bounds(topic).items():

@@ -71,16 +71,16 @@ class Counts:
 _TABLES = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
-CREATE TABLE done (origin TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;
+CREATE TABLE done (origin TEXT, digest TEXT, PRIMARY KEY (origin, digest)) WITHOUT ROWID;
 CREATE TABLE letters (
-  fate TEXT, origin TEXT, key BLOB, value BLOB, reason TEXT, topic TEXT, partition INTEGER,
+  fate TEXT, origin TEXT, digest TEXT, key BLOB, value BLOB, reason TEXT, topic TEXT, partition INTEGER,
   "offset" INTEGER, timestamp_ms INTEGER, written_ms INTEGER, query TEXT, cut INTEGER,
-  UNIQUE (fate, origin)
+  UNIQUE (fate, origin, digest)
 );
 CREATE INDEX in_order ON letters (topic, partition, "offset");
 """
 _COLUMNS = ", ".join(f'"{field.name}"' for field in fields(StoredLetter))
-_NOTE = f"INSERT OR IGNORE INTO letters VALUES (?, ?{', ?' * len(fields(StoredLetter))})"
+_NOTE = f"INSERT OR IGNORE INTO letters VALUES (?, ?, ?{', ?' * len(fields(StoredLetter))})"
 _WRITABLE = f"""
 SELECT {_COLUMNS} FROM letters WHERE fate IN (?, ?) ORDER BY topic, partition, "offset"
 """
@@ -99,19 +99,19 @@ class Ledger(AbstractContextManager["Ledger"]):
         self._whole = whole
         self._file.executescript(_TABLES)
         self._file.execute("BEGIN")
-        self._file.executemany("INSERT OR REPLACE INTO done VALUES (?, ?)", done)
+        self._file.executemany("INSERT OR IGNORE INTO done VALUES (?, ?)", done)
         self._file.execute("CREATE INDEX of_digest ON done (digest)")
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def note(self, letter: StoredLetter) -> Fate:
-        """Add a letter; of several with one origin and fate the first one counts."""
+        """Add a letter; of several of one record with one fate the first one counts."""
         digest = letter.digest
         fate = self._fate(letter, digest)
         kept = letter if self._whole else StoredLetter(None, None, "", "", 0, 0, 0, 0, "")
         row = (getattr(kept, field.name) for field in fields(StoredLetter))
-        self._file.execute(_NOTE, (fate, letter.origin, *row))
+        self._file.execute(_NOTE, (fate, letter.origin, digest, *row))
         return fate
 
     def _fate(self, letter: StoredLetter, digest: str) -> Fate:

@@ -22,8 +22,10 @@ __all__ = [
     "RowHead",
     "Untranslatable",
     "no_number",
+    "readable",
     "same",
     "show_key",
+    "unreadable",
 ]
 
 Key = tuple[Any, ...]  # key columns in order, then the window start in ms when windowed
@@ -53,6 +55,31 @@ class Match(StrEnum):
 
 class Untranslatable(Exception):
     """The judge does not support this statement well enough to recompute it."""
+
+
+_UNREADABLE, _UNKNOWN = "\0unreadable", "\0unknown"
+
+
+def unreadable(error: Exception) -> Mapping[str, str]:
+    """A mark in the JSON of an input record, in place of a column that cannot be read.
+
+    Whether the record is bad is known where it is known which columns a statement needs.
+    """
+    return {_UNKNOWN if isinstance(error, Untranslatable) else _UNREADABLE: str(error)}
+
+
+def readable(value: Any) -> Any:
+    """The value, if it is no mark.
+
+    Raises:
+        ValueError: it cannot be read.
+        Untranslatable: the judge cannot read it.
+    """
+    if isinstance(value, dict) and _UNREADABLE in value:
+        raise ValueError(value[_UNREADABLE])
+    if isinstance(value, dict) and _UNKNOWN in value:
+        raise Untranslatable(value[_UNKNOWN])
+    return value
 
 
 @dataclass(frozen=True)

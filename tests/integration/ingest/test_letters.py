@@ -16,6 +16,7 @@ from holdfast.ingest.stored_letters import Counts
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
@@ -109,6 +110,33 @@ def test_a_topic_that_was_made_anew_has_other_records_in_the_same_places(job: _J
     assert job.letters.replay().written == 1
     job.set_aside(b"{other", query="later")
     assert job.letters.replay().written == 1
+
+
+def test_records_before_and_after_a_topic_was_made_anew_are_each_replayed_once(job: _Job) -> None:
+    job.set_aside(b"{a", b"{b")
+    job.set_aside(b"{other", query="later")
+    assert job.letters.overview(0).counts == Counts(due=3)
+    assert job.letters.replay().written == 3
+    assert job.letters.overview(0).counts == Counts(done=3)
+    assert job.letters.replay().written == 0
+    assert sorted(value for _, value, _, _ in job.records()) == [b"{a", b"{b", b"{other"]
+
+
+def test_what_an_older_version_replayed_is_done(job: _Job) -> None:
+    """Its notes have the place alone for a key."""
+    job.set_aside(b"{a", b"{b")
+    (first, _), _ = job.letters.overview(2).newest
+    replays = f"{job.id}-dead-letter-replays"
+    Admin(job.client).ensure_topic(replays, 1)
+    with TransactionalProducer(job.client, f"{job.id}-older") as producer:
+        producer.init()
+        producer.begin()
+        producer.send_one(replays, 0, first.origin.encode(), first.digest.encode(), [])
+        producer.commit()
+    await_settled(Admin(job.client), replays)
+    assert job.letters.overview(0).counts == Counts(due=1, done=1)
+    assert job.letters.replay().written == 1
+    assert job.letters.replay().written == 0
 
 
 def test_letters_of_other_jobs_in_the_same_topic_are_theirs(job: _Job) -> None:

@@ -243,6 +243,25 @@ def test_a_decimal_smaller_than_any_column_never_goes_to_arrow(written: str) -> 
     assert fast.decode([f'{{"a": 1.5, "id": {text}}}'.encode()]) is not None
 
 
+@pytest.mark.parametrize("minus", ["-", "\\u002d", "\\u002D"])
+@pytest.mark.parametrize("exponent", range(1, 10))
+def test_many_decimal_places_and_a_small_exponent_are_no_zero(minus: str, exponent: int) -> None:
+    """Together more than the 38 places that Arrow's table of powers of ten has."""
+    for scale in (0, 2, 38):
+        type_ = SqlType(Base.DECIMAL, 38, scale)
+        for places in range(38 - exponent, 39):
+            written = f"0.{'1'.zfill(places)}e{minus}{exponent}"
+            text = f'"{written}"' if minus != "-" else written
+            found = JsonDecoder([Column("A", type_)]).decode([f'{{"a": {text}}}'.encode()])
+            if places + exponent > scale:
+                assert "without rounding" in found.bad[0]
+            else:
+                assert found.columns[0][0].as_py() == Decimal(1).scaleb(-places - exponent)
+    fast = fast_json([Column("A", DECIMAL)])
+    assert fast is not None
+    assert fast.decode([b'{"a": 1.25, "other": 12345678901234567.5e-9}']) is not None
+
+
 def test_types_that_arrow_reads_otherwise_never_go_the_fast_way() -> None:
     for type_ in (MAP, SqlType(Base.BYTES), SqlType(Base.ARRAY, element=SqlType(Base.TIMESTAMP))):
         assert fast_json([Column("A", type_)]) is None

@@ -30,6 +30,16 @@ def test_each_letter_has_one_fate() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
+def test_a_place_has_a_record_of_each_topic_that_had_the_name(whole: bool) -> None:
+    old, new, newest = (_letter(1, value) for value in (b"old", b"new", b"newest"))
+    done = [(letter.origin, letter.digest) for letter in (old, new)]
+    with Ledger(done, whole=whole) as ledger:
+        fates = [ledger.note(letter) for letter in (old, new, newest, _letter(1, b"last"))]
+        assert fates == [Fate.DONE, Fate.DONE, Fate.DUE, Fate.DUE]
+        assert ledger.counts() == Counts(due=2, done=2)
+
+
+@pytest.mark.parametrize("whole", [False, True])
 def test_more_letters_than_memory_holds(whole: bool) -> None:
     """256 MB of letters where there are 200 MB of memory."""
     limited(

@@ -54,6 +54,7 @@ def test_a_stream_s_record_without_a_value_is_like_one_of_nulls() -> None:
     assert blanks.record(("k", 0, "", None, [], None, {})) == nothing
     assert blanks.record(nothing) == nothing
     assert blanks.record(("k", 1, "", 0, [0.0], None, {})) == ("k", 1, None, 0, [0.0], None, None)
+    assert blanks.records({("k", 0, "", None, None, None, None): 2, nothing: 1}) == {nothing: 3}
 
 
 def test_comparisons_with_several_right_values_are_filled_one_by_one() -> None:

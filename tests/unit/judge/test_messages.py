@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import descriptor_pool, message_factory
 
 from holdfast.ingest.formats import value_decoder
+from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.proto_files import files_of
 from holdfast.judge.read.registered import Translation
 from holdfast.judge.values import Untranslatable
@@ -140,17 +141,67 @@ def test_the_engine_reads_the_same_values(sale: Any, registry: MemoryRegistry) -
 @pytest.mark.parametrize(
     "data",
     [
-        b"", _HEAD[:5], _HEAD[:6], _HEAD + b"\x0a", _HEAD + b"\x0a\x05ab", _HEAD + b"\x0a\x01\xff",
+        b"", _HEAD[:5], _HEAD[:6], _HEAD + b"\x0a", _HEAD + b"\x0a\x05ab", _HEAD + b"\x0b" * 3,
         b"\0\0\0\0\x07\x02\x0a", b"\0\0\0\0\x07\x01", b"\0\0\0\0\x07" + b"\xff" * 12,
         b"\0\0\0\0\x08" + _HEAD[5:], b"\1" + _HEAD[1:],
-        _HEAD + b"\x4a\x07\x08\xe8\x0f\x10\x02\x18\x1e",  # the 30th of February
-        _HEAD + b"\x5a\x08\x0a\x06" + b"\x7f" * 6,  # a decimal of too many digits
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_stays_as_it_is(registry: MemoryRegistry, data: bytes) -> None:
     assert Translation(_source(), registry).value(data) == data
     decoder = value_decoder(Format.PROTOBUF, _COLUMNS, _COLUMNS, schemas=registry)
     assert decoder.decode([data]).bad.keys() == {0}
+
+
+_GROUP = b"\xa3\x06\x0b\x09" + b"x" * 8 + b"\x0c\x0d" + b"x" * 4 + b"\x12\x01x\x18\x05\xa4\x06"
+_LARGE = b"\x18\x07"
+
+
+@pytest.mark.parametrize(
+    ("column", "hurt"),
+    [
+        ("BUYER", b"\x0a\x01\xff"),
+        ("NOTE", b"\x12\x02a\xff"),
+        ("DAY", b"\x4a\x07\x08\xe8\x0f\x10\x02\x18\x1e"),  # the 30th of February
+        ("AT", b"\x3a\x0b\x10" + b"\xff" * 9 + b"\x01"),  # nanoseconds below zero
+        ("PRICE", b"\x5a\x08\x0a\x06" + b"\x7f" * 6),  # too many digits
+        ("LINES", b"\x62\x03\x0a\x01\xff"),
+        ("BY_NUMBER", b"\x6a\x07\x08\x01\x12\x03\x0a\x01\xff"),
+        ("MEANS_0", b"\x72\x01\xff"),
+        ("PLACE", b"\x82\x01\x01\x08"),  # ends within a field
+    ],
+)
+def test_a_column_that_cannot_be_read_matters_where_it_is_needed(
+    registry: MemoryRegistry, column: str, hurt: bytes
+) -> None:
+    """As the engine, which skips what nobody reads; an unknown group stands between the fields."""
+    data = _HEAD + _GROUP + hurt + _GROUP + _LARGE
+    for needed in (column, "LARGE"):
+        wanted = [c for c in _COLUMNS if c.name == needed]
+        decoder = value_decoder(Format.PROTOBUF, _COLUMNS, wanted, schemas=registry)
+        assert bool(decoder.decode([data]).bad) == (needed == column)
+    written = Translation(_source(), registry).value(data) or b""
+    assert InputDecoder(_source(), ["LARGE"]).row(None, written, 1) == (1, 7)
+    if column not in ("LINES", "BY_NUMBER", "MEANS_0", "PLACE"):  # types that it never reads
+        mine = InputDecoder(_source(), [column])
+        assert (mine.row(None, written, 1), mine.undecodable) == (None, 1)
+    found = _read(registry, data)
+    assert [n for n, v in found.items() if isinstance(v, dict) and "\0unreadable" in v] == [column]
+
+
+def test_a_date_that_the_judge_does_not_know_stops_it_only_where_it_is_needed(
+    registry: MemoryRegistry,
+) -> None:
+    data = _HEAD + b"\x4a\x03\x08\x90\x4e" + _LARGE  # in the year 10000
+    written = Translation(_source(), registry).value(data) or b""
+    assert InputDecoder(_source(), ["LARGE"]).row(None, written, 1) == (1, 7)
+    with pytest.raises(Untranslatable, match="after the year 9999"):
+        InputDecoder(_source(), ["DAY"]).row(None, written, 1)
+
+
+def test_what_cannot_be_read_in_a_sink_is_no_row(registry: MemoryRegistry) -> None:
+    sink = Sink("T", "TABLE", "t", (), _COLUMNS, Format.NONE, Format.PROTOBUF)
+    for hurt in (b"\x0a\x01\xff", b"\x4a\x07\x08\xe8\x0f\x10\x02\x18\x1e"):
+        assert Translation(sink, registry).value(_HEAD + hurt) == _HEAD + hurt
 
 
 def test_descriptors_are_read_as_text_is(sale: Any) -> None:

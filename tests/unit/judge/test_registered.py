@@ -13,6 +13,8 @@ import fastavro
 import orjson
 import pytest
 
+from holdfast.ingest.formats import value_decoder
+from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.registered import Translation, translations
 from holdfast.transport.registry import MemoryRegistry
 from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
@@ -110,6 +112,36 @@ def test_keys_stand_alone_and_keep_their_windows(registry: MemoryRegistry) -> No
 )  # fmt: skip
 def test_what_cannot_be_read_stays_as_it_is(registry: MemoryRegistry, data: bytes) -> None:
     assert Translation(_source(), registry).value(data) == data
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (Column("D", SqlType(Base.DECIMAL, 4, 2)), None),  # too many digits
+        (Column("D", SqlType(Base.DECIMAL, 20, 0)), None),  # needs rounding
+        (Column("N", STRING), b"\xff"),
+    ],
+)
+def test_a_column_that_cannot_be_read_matters_where_it_is_needed(
+    column: Column, text: bytes | None
+) -> None:
+    """As the engine, which reads only what a statement needs."""
+    fields = [{"name": "n", "type": "bytes"}, {"name": "d", "type": _DECIMAL}]
+    writer = {"type": "record", "name": "R", "fields": [*fields, {"name": "x", "type": "double"}]}
+    data = _payload(7, writer, {"n": text or b"a", "d": Decimal("123.45"), "x": 0.5})
+    fields[0] = {"name": "n", "type": "string"}
+    registry = MemoryRegistry()
+    schema = {"type": "record", "name": "R", "fields": [*fields, {"name": "x", "type": "double"}]}
+    registry.put("v", _schema(schema), 7)
+    columns = (column, Column("X", DOUBLE))
+    source = Source("S", "STREAM", "t", (), columns, Format.NONE, Format.AVRO)
+    for wanted in columns:
+        decoder = value_decoder(Format.AVRO, columns, [wanted], schemas=registry)
+        assert bool(decoder.decode([data]).bad) == (wanted is column)
+    written = Translation(source, registry).value(data) or b""
+    assert InputDecoder(source, ["X"]).row(None, written, 1) == (1, 0.5)
+    mine = InputDecoder(source, [column.name])
+    assert (mine.row(None, written, 1), mine.undecodable) == (None, 1)
 
 
 def test_only_topics_with_a_registry_are_translated(registry: MemoryRegistry) -> None:

@@ -8,8 +8,9 @@ bytes, with searches that cost far less than parsing:
   string is no JSON, so every boundary lies between two objects, and as many rows as records
   means one object each;
 * it is valid UTF-8 and holds no NaN or Infinity, which Arrow would let pass;
-* where a DECIMAL is wanted, no number has a negative exponent of two digits or more: Arrow looks up
-  its power of ten beyond the end of its table, so 1e-41 becomes 0 and 1e-99999999 ends the process;
+* where a DECIMAL is wanted, no number with a negative exponent can have over 38 decimal places:
+  Arrow looks up its power of ten beyond the end of its table, so 1e-41 becomes 0 and 1e-99999999
+  ends the process;
 * no wanted field is spelled in two ways, and no letter of a name is escaped;
 * no record can be nested more deeply than the slow decoder allows.
 
@@ -36,9 +37,13 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
 # Outside of text; a match inside text is possible, and only costs time.
 _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
-# The end of a number, or of the text of one, with a negative exponent of two digits or more; and
-# all of it, which takes longer to look for.
-_TINY_END = re.compile(rb'[eE](?:-|\\u002[dD])[0-9]{2,}"?\s*[,\]}]')
+# The end of a number, or of the text of one, with a negative exponent of two digits or more, or of
+# one digit after 30 others; and all of it, which takes longer to look for.
+_TINY_END = re.compile(
+    rb"[eE](?:-|\\u002[dD])"
+    rb"(?:[0-9]{2,}|(?:(?<=[0-9]{30}[eE]-)|(?<=[0-9]{30}[eE]\\u002[dD]))[0-9])"
+    rb'"?\s*[,\]}]'
+)
 _TINY = re.compile(rb'[\[:,]\s*"?(?:[-+.0-9]|\\u002[bBdDeE])+' + _TINY_END.pattern)
 # Nested objects and arrays, in any field.  A constant well within the limit of Python's stack:
 # whether a record can be decoded must not depend on the caller.

@@ -65,8 +65,8 @@ class _ProtobufReader(SchemaReader):
         """Where all are of one message, and all are good, at once."""
         whole = _header_of(payloads[0], len(head))
         if whole is not None and sum(map(len, payloads)) <= TOGETHER_MAX:
-            framed = Framed(payloads)
-            columns = self._all(whole, framed, len(head)) if framed.behind(whole) else None
+            framed = Framed(payloads, whole)
+            columns = self._all(whole, framed, len(head)) if framed.is_alike else None
             if columns is not None:
                 return Decoded(columns)
         return super().decode_alike(payloads, head)

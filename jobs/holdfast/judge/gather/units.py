@@ -252,11 +252,8 @@ class UnitGatherer:
 
 
 def _blanked(made: RebuiltStream, blanks: Blanks) -> RebuiltStream:
-    possible: Counter[Key] = Counter()
-    for record, times in made.possible.items():
-        possible[blanks.record(record)] += times
     ranked = [(rank, blanks.record(record)) for rank, record in made.ranked]
-    return replace(made, ranked=ranked, possible=possible)
+    return replace(made, ranked=ranked, possible=blanks.records(made.possible))
 
 
 def _origin(unit: Unit, parts: Parts) -> Source | None:

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from holdfast.judge.read.registered import plain_format
-from holdfast.judge.values import Key, Row, Untranslatable, no_number
+from holdfast.judge.values import Key, Row, Untranslatable, no_number, readable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, Source, WindowKind
 
@@ -113,7 +113,7 @@ class InputDecoder:
             wanted = self._values[index].name
             name = wanted if wanted in record else _any_case(record, wanted)
             self._fields[index] = name
-        raw = record.get(name)
+        raw = readable(record.get(name))
         if raw is None:
             return None
         value, literal = self._read[index](raw)

@@ -21,6 +21,8 @@ __all__ = ["MessageReader"]
 
 _INDEXES_MAX = 64  # messages within messages
 _VARINT_BITS = 70
+_GROUP_END = 4
+_UNREADABLE = (ValueError, ArithmeticError, Untranslatable)
 _SIGN = 1 << 63
 _WHOLE = Context(prec=200)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -58,17 +60,40 @@ class MessageReader:
     def read(self, data: bytes) -> dict[str, Any]:
         """The message behind its place within the schema: fields by name, NULL where absent.
 
+        In place of a field that cannot be read there is the error: statements may not need it.
+
         Raises:
-            ValueError: it is no such message.
+            ValueError: it is no message.
         """
         from google.protobuf.message import DecodeError
 
         indexes, start = _indexes(data)
+        kind = self._class(_named(self._file, indexes))
         try:
-            message = self._class(_named(self._file, indexes)).FromString(data[start:])
+            return self._plain(kind.FromString(data[start:]))
+        except (*_UNREADABLE, DecodeError):
+            return self._apart(kind, data[start:])
+
+    def _apart(self, kind: type[Message], data: bytes) -> dict[str, Any]:
+        """Each of a message's fields by itself; a oneof's members are one."""
+        from google.protobuf.empty_pb2 import Empty
+        from google.protobuf.message import DecodeError
+
+        try:
+            Empty.FromString(data)  # to which all fields are unknown
         except DecodeError as error:
             raise ValueError(str(error)) from error
-        return self._plain(message)
+        numbers, parts = _numbers(kind.DESCRIPTOR), list(_parts(data))
+        found: dict[str, Any] = {}
+        for name, get in self._getters(kind).items():
+            own = b"".join(part for number, part in parts if number in numbers[name])
+            try:
+                found[name] = get(kind.FromString(own))
+            except _UNREADABLE as error:
+                found[name] = error
+            except DecodeError as error:
+                found[name] = ValueError(str(error))
+        return found
 
     def named(self, full_name: str) -> tuple[bytes, type[Message]]:
         """The bytes before messages of a name, and their class; an empty one is the first one's.
@@ -90,10 +115,13 @@ class MessageReader:
         return self._classes[name]
 
     def _plain(self, message: Message) -> dict[str, Any]:
-        kind = message.DESCRIPTOR
+        return {name: get(message) for name, get in self._getters(message).items()}
+
+    def _getters(self, of: Message | type[Message]) -> _Fields:
+        kind = of.DESCRIPTOR
         if kind.full_name not in self._fields:
             self._fields[kind.full_name] = dict(self._readers(kind))
-        return {name: get(message) for name, get in self._fields[kind.full_name].items()}
+        return self._fields[kind.full_name]
 
     def _readers(self, kind: Any) -> Iterator[tuple[str, _Get]]:
         for oneof in kind.oneofs:
@@ -139,6 +167,41 @@ class MessageReader:
         return lambda value: value
 
 
+def _numbers(kind: Any) -> Mapping[str, set[int]]:
+    """The numbers of fields and of oneofs' members, by the names of their columns."""
+    oneofs = {f"{o.name}_{o.index}": {f.number for f in o.fields} for o in kind.oneofs}
+    return oneofs | {f.name: {f.number} for f in kind.fields}
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a message, with their numbers; a parser has found that they end."""
+    at = 0
+    while at < len(data):
+        start = at
+        tag, at = _varint(data, at)
+        at = _end(data, at, tag)
+        yield tag >> 3, data[start:at]
+
+
+def _end(data: bytes, at: int, tag: int) -> int:
+    """Where the value behind a tag ends."""
+    match tag & 7:
+        case 0:
+            return _varint(data, at)[1]
+        case 1:
+            return at + 8
+        case 2:
+            size, at = _varint(data, at)
+            return at + size
+        case 5:
+            return at + 4
+    while True:  # a group, to its end
+        inner, at = _varint(data, at)
+        if inner & 7 == _GROUP_END:
+            return at
+        at = _end(data, at, inner)
+
+
 def _optional(scope: str, message: DescriptorProto) -> Iterator[str]:
     """The names of proto3's `optional` fields: each is, in descriptors, alone in a oneof."""
     name = f"{scope}.{message.name}" if scope else message.name
@@ -169,14 +232,19 @@ def _indexes(data: bytes) -> tuple[list[int], int]:
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    number, at = _varint(data, at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while shift < _VARINT_BITS:
         byte = data[at]  # IndexError: it ends here
         number |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), at
-    raise ValueError("a number without an end before a message")
+            return number, at
+    raise ValueError("a number without an end")
 
 
 def _named(file: FileDescriptorProto, indexes: list[int]) -> str:

@@ -11,14 +11,15 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import orjson
 
 from holdfast.errors import SchemaMissing
 from holdfast.judge.read.messages import MessageReader
-from holdfast.judge.values import no_number
+from holdfast.judge.values import Untranslatable, no_number, unreadable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import Schema, Schemas
 from holdfast.types.sources import Format, Sink, Source, WindowKind
@@ -29,7 +30,8 @@ _HEADER_BYTES = 5  # a zero and the schema's id
 _WINDOW_BYTES = 8
 _KNOWN = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
 
-_DIGITS = Context(prec=100, rounding=ROUND_HALF_UP)
+_ROUNDED = Context(prec=100, rounding=ROUND_HALF_UP)
+_UNROUNDED = Context(prec=100, traps=[InvalidOperation, Inexact])
 
 _BAD = (
     ValueError, TypeError, ArithmeticError, LookupError, EOFError, SchemaMissing, RecursionError,
@@ -49,10 +51,9 @@ class Translation:
 
     def __init__(self, of: Source | Sink, schemas: Schemas) -> None:
         sink = isinstance(of, Sink)
-        self._key = _translate(of.key_format, of.key_columns, schemas, wrapped=False, exact=sink)
-        self._value = _translate(
-            of.value_format, of.value_columns, schemas, wrapped=of.wrap_single, exact=sink
-        )
+        self._key = _translate(of.key_format, schemas, _Shaper(of.key_columns, exact=sink))
+        values = _Shaper(of.value_columns, wrapped=of.wrap_single, exact=sink, marks=not sink)
+        self._value = _translate(of.value_format, schemas, values)
         times = {None: 0, WindowKind.SESSION: 2}.get(of.window, 1)
         self._behind = times * _WINDOW_BYTES
 
@@ -90,14 +91,11 @@ def _or_itself(translate: _Translate, data: bytes) -> bytes:
         return data
 
 
-def _translate(
-    form: Format, columns: Sequence[Column], schemas: Schemas, *, wrapped: bool, exact: bool
-) -> _Translate | None:
-    """`exact`: decimals stay numbers; else text, which a reader of JSON keeps exact."""
+def _translate(form: Format, schemas: Schemas, shaper: _Shaper) -> _Translate | None:
     if form not in _KNOWN:
         return None
-    messages = form is Format.PROTOBUF  # they never hold a single value
-    alone = columns[0] if len(columns) == 1 and not wrapped and not messages else None
+    if form is Format.PROTOBUF:  # its messages never hold a single value
+        shaper = replace(shaper, wrapped=True, digits=_ROUNDED)
     readers: dict[int, _Read] = {}
 
     def translate(data: bytes) -> bytes:
@@ -109,7 +107,7 @@ def _translate(
             if schema.kind is not form.schema_kind:
                 raise ValueError(f"its schema is of type {schema.kind}")
             readers[number] = _READERS[form](schema)
-        return _written(readers[number](data[_HEADER_BYTES:]), columns, alone, exact=exact)
+        return shaper.written(readers[number](data[_HEADER_BYTES:]))
 
     return translate
 
@@ -125,7 +123,10 @@ def _avro(schema: Schema) -> _Read:
 
     def read(data: bytes) -> Any:
         stream = io.BytesIO(data)
-        found = fastavro.schemaless_reader(stream, parsed, None)
+        # Text that is no UTF-8 matters in columns that a statement needs.
+        found = fastavro.schemaless_reader(
+            stream, parsed, None, handle_unicode_errors="surrogateescape"
+        )
         if stream.tell() != len(data):
             raise ValueError(f"{len(data) - stream.tell()} bytes are left over")
         return found
@@ -150,38 +151,64 @@ def _without_times(schema: Any) -> Any:
     return {k: v if k == "default" else _without_times(v) for k, v in kept.items()}
 
 
-def _written(found: Any, columns: Sequence[Column], alone: Column | None, *, exact: bool) -> bytes:
-    if alone is not None:
-        return orjson.dumps(_shaped(found, alone.type, exact=exact))
-    if not isinstance(found, dict):
-        raise TypeError("it is no record")
-    types = {c.name.upper(): c.type for c in columns}
-    return orjson.dumps(
-        {name: _shaped(v, types.get(name.upper()), exact=exact) for name, v in found.items()}
-    )
+@dataclass(frozen=True)
+class _Shaper:
+    """Writes the values of one topic's keys or values as JSON.
 
+    Attributes:
+        wrapped: also a single column is a field of a record.
+        exact: decimals are numbers; else text, which a reader of JSON keeps exact.
+        marks: a column that cannot be read is marked as such; else the record cannot be read.
+        digits: how a decimal gets its column's scale: only Protobuf's are rounded.
+    """
 
-def _shaped(value: Any, kind: SqlType | None, *, exact: bool) -> Any:
-    """A value as JSON has it; Connect's list of entries becomes the object of a MAP."""
-    if isinstance(value, list):
-        element = kind.element if kind is not None else None
-        if kind is not None and kind.base is Base.MAP:
-            return {e["key"]: _shaped(e["value"], element, exact=exact) for e in value}
-        return [_shaped(each, element, exact=exact) for each in value]
-    if isinstance(value, dict):
-        inner = _inner(kind)
-        return {k: _shaped(v, inner(k), exact=exact) for k, v in value.items()}
-    if isinstance(value, Decimal) and kind is not None and kind.base is Base.DECIMAL:
-        value = _fitted(value, kind)
-    return _plain(value, exact=exact)
+    columns: Sequence[Column]
+    wrapped: bool = False
+    exact: bool = False
+    marks: bool = False
+    digits: Context = _UNROUNDED
 
+    def written(self, found: Any) -> bytes:
+        if len(self.columns) == 1 and not self.wrapped:
+            return orjson.dumps(self._shaped(found, self.columns[0].type))
+        if not isinstance(found, dict):
+            raise TypeError("it is no record")
+        types = {c.name.upper(): c.type for c in self.columns}
+        return orjson.dumps({n: self._column(v, types.get(n.upper())) for n, v in found.items()})
 
-def _fitted(value: Decimal, kind: SqlType) -> Decimal:
-    """With the column's scale."""
-    made = value.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
-    if len(made.as_tuple().digits) > kind.precision:
-        raise ValueError(f"{value} does not fit {kind}")
-    return made
+    def _column(self, value: Any, kind: SqlType | None) -> Any:
+        try:
+            if isinstance(value, Exception):
+                raise value
+            return orjson.Fragment(orjson.dumps(self._shaped(value, kind)))
+        except (*_BAD, Untranslatable) as error:
+            if not self.marks:
+                raise
+            return unreadable(error)
+
+    def _shaped(self, value: Any, kind: SqlType | None) -> Any:
+        """A value as JSON has it; Connect's list of entries becomes the object of a MAP."""
+        if isinstance(value, list):
+            element = kind.element if kind is not None else None
+            if kind is not None and kind.base is Base.MAP:
+                return {e["key"]: self._shaped(e["value"], element) for e in value}
+            return [self._shaped(each, element) for each in value]
+        if isinstance(value, dict):
+            inner = _inner(kind)
+            return {k: self._shaped(v, inner(k)) for k, v in value.items()}
+        if isinstance(value, Decimal) and kind is not None and kind.base is Base.DECIMAL:
+            value = self._fitted(value, kind)
+        return _plain(value, exact=self.exact)
+
+    def _fitted(self, value: Decimal, kind: SqlType) -> Decimal:
+        """With the column's scale."""
+        try:
+            made = value.quantize(Decimal(1).scaleb(-kind.scale), context=self.digits)
+        except Inexact:
+            raise ValueError(f"{value} does not fit {kind} without rounding") from None
+        if len(made.as_tuple().digits) > kind.precision:
+            raise ValueError(f"{value} does not fit {kind}")
+        return made
 
 
 def _plain(value: Any, *, exact: bool) -> Any:

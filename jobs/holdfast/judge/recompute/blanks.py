@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,13 @@ class Blanks:
         key, value = record[: self._width], record[self._width :]
         key = key if self._keys is None else self._keys.emptied(key)
         return (*key, *(value if self._values is None else self._values.emptied(value)))
+
+    def records(self, records: Mapping[Key, int]) -> Counter[Key]:
+        """How often each of a stream's records is there; see `record`."""
+        found: Counter[Key] = Counter()
+        for record, times in records.items():
+            found[self.record(record)] += times
+        return found
 
 
 class _Defaults:

@@ -49,7 +49,8 @@ def described_file(text: str) -> ProtoFile:
     enums = dict(e for each in file.message_type for e in _enums_within(scope, each))
     enums |= dict(_enum(scope, each) for each in file.enum_type)
     top = tuple(_name(scope, each.name) for each in file.message_type)
-    return ProtoFile(file.package, top, messages, enums)
+    closed = frozenset(enums if file.syntax in ("", "proto2") else ())
+    return ProtoFile(file.package, top, messages, enums, closed)
 
 
 def _name(scope: str, simple: str) -> str:

@@ -49,7 +49,8 @@ class ProtoField:
         optional: it tells an absent value from a default one (`optional` in proto3).
         oneof: the oneof that it is a member of; empty: none.
         entries: it is a map: repeated, and `type` is a message of a key and a value.
-        default: the value in place of an absent one, where proto2 declares it; empty: the type's.
+        default: the value in place of an absent one, where proto2 declares it, or has an enum;
+            empty: the type's.
         precision, scale: of a decimal, by Confluent's annotation; precision 0: none is told.
     """
 
@@ -86,20 +87,27 @@ class ProtoFile:
     Attributes:
         top: full names of the file's own outermost messages, in order.
         messages: every message by its full name.
-        enums: names by number, by the enum's full name.
+        enums: names by number, the first one first, by the enum's full name.
+        closed: proto2's enums, by their full names: a number that one does not have is as if
+            nothing were there.
     """
 
     package: str = ""
     top: tuple[str, ...] = ()
     messages: Mapping[str, ProtoMessage] = field(default_factory=dict)
     enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    closed: frozenset[str] = frozenset()
 
     def with_imports(self, files: Sequence[ProtoFile]) -> ProtoFile:
         """This file with what others declare."""
         messages = {name: m for each in files for name, m in each.messages.items()}
         enums = {name: e for each in files for name, e in each.enums.items()}
+        closed = {name for each in files for name in each.closed} - self.enums.keys()
         return replace(
-            self, messages=messages | dict(self.messages), enums=enums | dict(self.enums)
+            self,
+            messages=messages | dict(self.messages),
+            enums=enums | dict(self.enums),
+            closed=self.closed | closed,
         )
 
     def entry(self, field: ProtoField) -> tuple[ProtoField, ProtoField]:

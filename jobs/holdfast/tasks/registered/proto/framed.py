@@ -18,28 +18,29 @@ _FIRST_FIELD = 0x0A  # field 1, of type message
 
 
 class Framed:
-    """Payloads of at most `TOGETHER_MAX` bytes, joined, and the length of what is before each."""
+    """Payloads of at most `TOGETHER_MAX` bytes, joined, and the head that each should have."""
 
-    def __init__(self, payloads: Sequence[bytes]) -> None:
+    def __init__(self, payloads: Sequence[bytes], head: bytes) -> None:
+        self._head = head
         self._joined = b"".join(payloads)
         self._data = np.frombuffer(self._joined, np.uint8)
         self._whole = np.fromiter(map(len, payloads), np.int64, len(payloads))
         self._ends = np.cumsum(self._whole)
-        self._head = 0
+        self._begins = self._ends - self._whole
 
-    def behind(self, head: bytes) -> bool:
-        """Whether each has this head."""
-        self._head = len(head)
-        if (self._whole < len(head)).any():
+    @property
+    def is_alike(self) -> bool:
+        """Whether each payload has the head, which all else here needs."""
+        if (self._whole < len(self._head)).any():
             return False
-        begins = self._ends - self._whole
-        return all((self._data[begins + at] == byte).all() for at, byte in enumerate(head))
+        heads = (self._data[self._begins + at] == byte for at, byte in enumerate(self._head))
+        return all(map(np.all, heads))
 
     def messages(self) -> pa.Array:
         """The messages as a BINARY array."""
         rows = len(self._ends)
         offsets = np.empty(2 * rows + 1, np.int32)
-        offsets[0:-1:2] = self._ends - self._whole + self._head
+        offsets[0:-1:2] = self._begins + len(self._head)
         offsets[1::2], offsets[-1] = self._ends, len(self._joined)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._joined)]
         between = pa.Array.from_buffers(pa.binary(), 2 * rows, buffers)
@@ -48,15 +49,15 @@ class Framed:
     @property
     def can_be_listed(self) -> bool:
         """Whether a field's tag and size have room in the heads."""
-        return 0 < self._head - _SIZE_BYTES <= _TAG_BYTES_MAX
+        return 0 < len(self._head) - _SIZE_BYTES <= _TAG_BYTES_MAX
 
     def as_lists(self) -> Iterator[bytes]:
         """Messages with all of them in their first fields, whose tags stand in the heads."""
-        data, begins = self._data.copy(), self._ends - self._whole
-        width = self._head - _SIZE_BYTES
+        data, begins = self._data.copy(), self._begins
+        width = len(self._head) - _SIZE_BYTES
         for byte, part in enumerate(_varint(np.array([_FIRST_FIELD]), width)):
             data[begins + byte] = part[0]
-        for byte, part in enumerate(_varint(self._whole - self._head, _SIZE_BYTES)):
+        for byte, part in enumerate(_varint(self._whole - len(self._head), _SIZE_BYTES)):
             data[begins + width + byte] = part
         first = 0
         while first < len(begins):

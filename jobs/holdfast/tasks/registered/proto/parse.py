@@ -90,7 +90,7 @@ class _Parser:
         self._tokens = _tokens(text)
         self._at = 0
         self._package = ""
-        self._proto3 = False
+        self._proto3 = self._edition = False
         self._messages: dict[str, ProtoMessage] = {}
         self._enums: dict[str, dict[int, str]] = {}
 
@@ -110,10 +110,12 @@ class _Parser:
             elif word == "enum":
                 self._enum(self._package)
             elif word in ("edition", "import", "option", "service", "extend"):
+                self._edition |= word == "edition"
                 self._skip()
             elif word != ";":
                 raise self._wrong(word)
-        return ProtoFile(self._package, tuple(top), self._messages, self._enums)
+        closed = frozenset(() if self._proto3 or self._edition else self._enums)
+        return ProtoFile(self._package, tuple(top), self._messages, self._enums, closed)
 
     def _message(self, scope: str, depth: int) -> str:
         if depth > _DEPTH_MAX:
@@ -330,7 +332,10 @@ def _resolved(file: ProtoFile, imported: Iterable[ProtoFile]) -> ProtoFile:
 def _field(file: ProtoFile, scope: str, field: ProtoField, known: Iterable[str]) -> ProtoField:
     kind = _full_name(field.type, scope, known)
     entries = field.repeated and kind in file.messages and _holds_entries(file.messages[kind])
-    return replace(field, type=kind, entries=entries)
+    default = field.default
+    if kind in file.closed and not (default or field.repeated or field.oneof):
+        default = next(iter(file.enums[kind].values()), "")
+    return replace(field, type=kind, entries=entries, default=default)
 
 
 def _holds_entries(message: ProtoMessage) -> bool:

@@ -198,7 +198,7 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
             raise _misfit(layout.file, field, kind)
         items, inner = _single(layout, field, kind.element)
         layout.add(to, field, inner)
-        return lambda a: _list(a, items, kind.arrow())
+        return lambda a: _list(a, items, kind.arrow(), of_closed=field.type in layout.file.closed)
     convert, inner = _single(layout, field, kind)
     layout.add(to, field, inner)
     if inner is None and field.default:
@@ -207,20 +207,23 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
 
 
 def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
-    """With proto2's declared default in place of what is absent."""
-    default: object = field.default
-    kind = pa.int32() if field.type in file.enums else _arrow_types()[field.type]
+    """With proto2's default in place of what is absent."""
     if field.type in file.enums:
-        default = {n: number for number, n in file.enums[field.type].items()}.get(field.default)
-    elif field.type in _WHOLE:
-        default = whole_number(field.default)
+        if field.default not in file.enums[field.type].values():
+            raise _no_default(field)
+        return lambda a: pc.fill_null(convert(a), field.default)
+    default = whole_number(field.default) if field.type in _WHOLE else field.default
     try:
-        filler = pa.scalar(default).cast(kind)
+        filler = pa.scalar(default).cast(_arrow_types()[field.type])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         filler = None
     if filler is None or not filler.is_valid:
-        raise ProtoError(f"{field.default[:40]!r} is no default of its field {field.name}")
+        raise _no_default(field)
     return lambda a: convert(pc.fill_null(a, filler))
+
+
+def _no_default(field: ProtoField) -> ProtoError:
+    return ProtoError(f"{field.default[:40]!r} is no default of its field {field.name}")
 
 
 def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert, DescriptorProto]:
@@ -233,14 +236,18 @@ def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert
         layout.add(made, part, inner)
         parts.append(convert)
     (key, value), arrow = layout.file.entry(field), kind.arrow()
-    names = name_of(key), name_of(value)
-    return lambda a: _map(a, names, parts, arrow), made
+    names, closed = (name_of(key), name_of(value)), value.type in layout.file.closed
+    return lambda a: _map(a, names, parts, arrow, of_closed=closed), made
 
 
 def _map(
-    array: pa.Array, names: Sequence[str], converts: Sequence[_Convert], kind: pa.DataType
-) -> pa.Array:
-    """A map of the entries; of several with one key the last counts, as in all libraries."""
+    array: pa.Array, names: Sequence[str], converts: Sequence[_Convert], kind: pa.DataType,
+    *, of_closed: bool,
+) -> pa.Array:  # fmt: skip
+    """A map of the entries; of several with one key the last counts, as in all libraries.
+
+    `of_closed`: its values are a closed enum's; entries with unknown numbers are left out.
+    """
     entries = array.values
     places = [entries.type.get_field_index(name) for name in names]
     keys, items = (
@@ -248,6 +255,9 @@ def _map(
         for convert, place in zip(converts, places, strict=True)
     )
     offsets = array.offsets.to_numpy()
+    if of_closed and items.null_count:
+        offsets = _kept(array.offsets, items).to_numpy()
+        keys, items = keys.filter(items.is_valid()), items.drop_null()
     kept = _last_of_each(keys, np.repeat(np.arange(len(array)), np.diff(offsets)))
     if kept is not None:
         keys, items = keys.take(kept), items.take(kept)
@@ -272,8 +282,20 @@ def _there(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(parts, fields=list(array.type))
 
 
-def _list(array: pa.Array, convert: _Convert, kind: pa.DataType) -> pa.Array:
-    return pa.ListArray.from_arrays(_offsets(array), convert(array.values)).cast(kind)
+def _list(
+    array: pa.Array, convert: _Convert, kind: pa.DataType, *, of_closed: bool
+) -> pa.Array:  # fmt: skip
+    """`of_closed`: of a closed enum's values; unknown numbers are left out."""
+    offsets, items = _offsets(array), convert(array.values)
+    if of_closed and items.null_count:
+        offsets, items = _kept(offsets, items), items.drop_null()
+    return pa.ListArray.from_arrays(offsets, items).cast(kind)
+
+
+def _kept(offsets: pa.Array, items: pa.Array) -> pa.Array:
+    """The offsets once the items that are null are left out."""
+    valid = items.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(np.append(0, np.cumsum(valid)), pa.int32()).take(offsets)
 
 
 def _offsets(array: pa.Array) -> pa.Array:
@@ -291,7 +313,7 @@ def _single(
     if field.type in layout.file.enums:
         if kind.base is not Base.STRING:
             raise _misfit(layout.file, field, kind)
-        return _enum(field.type, layout.file.enums[field.type]), None
+        return _enum(layout.file, field.type), None
     message = layout.file.messages.get(field.type)
     if message is None:
         return _scalar(layout.file, field, kind), None
@@ -333,7 +355,9 @@ def _scalar(file: ProtoFile, field: ProtoField, kind: SqlType) -> _Convert:
     return lambda a: a.cast(arrow, safe=False) if a.type != arrow else a
 
 
-def _enum(full_name: str, names: Mapping[int, str]) -> _Convert:
+def _enum(file: ProtoFile, full_name: str) -> _Convert:
+    """Names; a closed enum's are null where it does not have the number."""
+    names, closed = file.enums[full_name], full_name in file.closed
     numbers = pa.array(list(names), pa.int32())
     texts = pa.array(list(names.values()), pa.string())
     simple = full_name.rpartition(".")[2]
@@ -341,7 +365,7 @@ def _enum(full_name: str, names: Mapping[int, str]) -> _Convert:
     def convert(array: pa.Array) -> pa.Array:
         places = pc.index_in(array, numbers)
         found = texts.take(places)
-        if found.null_count == array.null_count:
+        if closed or found.null_count == array.null_count:
             return found
         # As Java's library calls a number that the schema does not know.
         unknown = pc.binary_join_element_wise(
