@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +25,7 @@ def _example(root: Path, word: str) -> str:
 
 @pytest.fixture
 def failing(
-    root: Path, dags_folder: Path, database: None, stand_in: StandIn, tmp_path: Path
+    root: Path, dags_folder: Path, run_dag: Callable[..., str], stand_in: StandIn, tmp_path: Path
 ) -> Failing:
     """A run with a task that is refused, in an Airflow with an example as its local settings."""
 
@@ -38,19 +35,8 @@ def failing(
         text = _example(root, word)
         (settings / "airflow_local_settings.py").write_text(text, encoding="utf-8")
         stand_in(REFUSED)
-        conf = {"target": "local", "name": "movies", "home": str(tmp_path)}
-        line = [f"{sys.prefix}/bin/airflow", "dags", "test", "undeploy_state_table"]
-        path = f"{settings}:{dags_folder}"
-        done = subprocess.run(
-            [*line, "--conf", json.dumps(conf)],
-            env={**os.environ, "PYTHONPATH": path, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=400,
-        )
-        return done.stdout
+        path = {"PYTHONPATH": f"{settings}:{dags_folder}"}
+        return run_dag("undeploy_state_table", path | environment)
 
     return run
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,28 +43,13 @@ sys.modules["airflow.providers.openlineage"] = None
 
 
 @pytest.fixture
-def deploy(
-    root: Path, dags_folder: Path, database: None, stand_in: StandIn, tmp_path: Path
-) -> Deploy:
+def deploy(root: Path, run_dag: Callable[..., str], stand_in: StandIn) -> Deploy:
     """Runs `deploy_state_table` in an Airflow with more environment; returns what it has said."""
 
     def run(body: str, environment: dict[str, str]) -> str:
         stand_in(BODY.format(holdfast=root / ".venv/bin/holdfast", deploy=body))
-        conf = {
-            "target": "local", "name": "movies", "sql": SQL, "home": str(tmp_path),
-            "bootstrap_servers": "kafka.example.com:9092,b:1",
-        }  # fmt: skip
-        line = [f"{sys.prefix}/bin/airflow", "dags", "test", "deploy_state_table"]
-        done = subprocess.run(
-            [*line, "--conf", json.dumps(conf)],
-            env={**os.environ, "PYTHONPATH": str(dags_folder), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=400,
-        )
-        return done.stdout
+        servers = "kafka.example.com:9092,b:1"
+        return run_dag("deploy_state_table", environment, sql=SQL, bootstrap_servers=servers)
 
     return run
 
