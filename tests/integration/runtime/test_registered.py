@@ -125,10 +125,6 @@ class Sales(RunningJob):
 
         return holds
 
-    def records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        chunks = self.chunks(topic)
-        return [pair for c in chunks for pair in zip(c.keys, c.values, strict=True)]
-
     def read(self, topic: str, data: bytes | None, part: MessageField) -> Any:
         return AvroDeserializer(self.registry)(data, SerializationContext(topic, part))
 

@@ -133,10 +133,6 @@ class Sales(RunningJob):
         query = status.queries.get(f"ctas_{form.lower()}_sold")
         return 0 if query is None else query.input_records - query.dead_letters
 
-    def records(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-        for chunk in self.chunks(topic):
-            yield from zip(chunk.keys, chunk.values, strict=True)
-
     def memory_bytes(self, status: JobStatus) -> int:
         found = 0
         for process in (p for each in status.executors for p in tree_of(each.jvm_pid)):
