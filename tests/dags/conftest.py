@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +107,27 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
         return calls
 
     return make
+
+
+@pytest.fixture
+def run_dag(dags_folder: Path, database: None, tmp_path: Path) -> Callable[..., str]:
+    """Runs a DAG once, with target local, in an Airflow of its own; returns what it has said."""
+
+    def run(dag: str, environment: dict[str, str], **conf: str) -> str:
+        given = {"target": "local", "name": "movies", "home": str(tmp_path), **conf}
+        line = [f"{sys.prefix}/bin/airflow", "dags", "test", dag, "--conf", json.dumps(given)]
+        done = subprocess.run(
+            line,
+            env={**os.environ, "PYTHONPATH": str(dags_folder), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=400,
+        )
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture(scope="session")

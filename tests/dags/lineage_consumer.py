@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from tests.support.loopback_server import Handler, LoopbackServer
 
 __all__ = ["Consumer"]
 
 
-class Consumer(AbstractContextManager["Consumer"]):
+class Consumer(LoopbackServer):
     """Keeps what it is sent, as a catalogue would.
 
     Attributes:
@@ -20,31 +18,13 @@ class Consumer(AbstractContextManager["Consumer"]):
     """
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.events: list[dict[str, Any]] = []
-        handler = type("Handler", (_Handler,), {"events": self.events})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     @property
     def environment(self) -> dict[str, str]:
         """Airflow's own settings that make its provider send its events here."""
-        transport = {
-            "type": "http",
-            "url": f"http://127.0.0.1:{self._server.server_port}",
-            "endpoint": "api/v1/lineage",
-        }
+        transport = {"type": "http", "url": self.url, "endpoint": "api/v1/lineage"}
         return {
             "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
             "AIRFLOW__OPENLINEAGE__NAMESPACE": "tried",
@@ -56,16 +36,10 @@ class Consumer(AbstractContextManager["Consumer"]):
         return {event["eventType"]: event for event in found}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    events: list[dict[str, Any]]
+class _Handler(Handler):
+    server: Consumer
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        assert self.path == "/api/v1/lineage"
-        self.events.append(json.loads(body))
-        self.send_response(201)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the tests say what there is to say."""
+    def respond(self, body: bytes) -> None:
+        assert (self.command, self.path) == ("POST", "/api/v1/lineage")
+        self.server.events.append(json.loads(body))
+        self.answer(201)

@@ -6,12 +6,10 @@ import base64
 import hashlib
 import json
 import struct
-from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.loopback_server import Handler, LoopbackServer
 
 __all__ = ["PodApi"]
 
@@ -19,7 +17,7 @@ _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 _STDOUT, _STATUS = b"\x01", b"\x03"
 
 
-class PodApi(AbstractContextManager["PodApi"]):
+class PodApi(LoopbackServer):
     """Runs each pod until somebody ends it; nothing is executed.
 
     Attributes:
@@ -28,32 +26,17 @@ class PodApi(AbstractContextManager["PodApi"]):
     """
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.pods: dict[str, dict[str, Any]] = {}
         self.deleted: list[str] = []
         self.outcome = ""
-        handler = type("Handler", (_Handler,), {"api": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     @property
     def connection(self) -> str:
         """An Airflow connection of type `kubernetes` to it, as JSON."""
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
-            "clusters": [{"name": "it", "cluster": {
-                "server": f"http://127.0.0.1:{self._server.server_port}"}}],
+            "clusters": [{"name": "it", "cluster": {"server": self.url}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
             "users": [{"name": "it", "user": {"token": "none"}}],
         }  # fmt: skip
@@ -75,12 +58,27 @@ class PodApi(AbstractContextManager["PodApi"]):
             pod["status"]["phase"] = "Failed" if status else "Succeeded"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    api: PodApi
+class _Handler(Handler):
+    server: PodApi
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        pod = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def respond(self, body: bytes) -> None:
+        match self.command:
+            case "POST":
+                self._create(json.loads(body))
+            case "PATCH":
+                self._answer(200, self.server.pods[self._name])
+            case "DELETE":
+                self.server.deleted.append(self._name)
+                self._answer(200, self.server.pods.pop(self._name, {}))
+            case _:
+                self._read()
+
+    @property
+    def _name(self) -> str:
+        return urlsplit(self.path).path.rpartition("/")[2]
+
+    def _create(self, pod: dict[str, Any]) -> None:
         running = {"startedAt": "2026-01-01T00:00:00Z"}
         pod["metadata"] |= {"uid": "it", "creationTimestamp": "2026-01-01T00:00:00Z"}
         pod["status"] = {
@@ -94,10 +92,10 @@ class _Handler(BaseHTTPRequestHandler):
                 for container in pod["spec"]["containers"]
             ],
         }  # fmt: skip
-        self.api.pods[pod["metadata"]["name"]] = pod
+        self.server.pods[pod["metadata"]["name"]] = pod
         self._answer(201, pod)
 
-    def do_GET(self) -> None:
+    def _read(self) -> None:
         path = urlsplit(self.path)
         *_, before, last = path.path.split("/")
         if last == "exec":
@@ -105,30 +103,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif last == "log":
             self._answer(200, "")
         elif last == "pods":
-            self._answer(200, {"kind": "PodList", "items": [*self.api.pods.values()]})
+            self._answer(200, {"kind": "PodList", "items": [*self.server.pods.values()]})
         elif before == "pods":
-            found = self.api.pods.get(last)
+            found = self.server.pods.get(last)
             self._answer(200 if found else 404, found or {"kind": "Status", "code": 404})
         else:
             self._answer(200, {"kind": "List", "items": []})
 
-    def do_PATCH(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(200, self.api.pods[self.path.rpartition("/")[2].partition("?")[0]])
-
-    def do_DELETE(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        name = urlsplit(self.path).path.rpartition("/")[2]
-        self.api.deleted.append(name)
-        self._answer(200, self.api.pods.pop(name, {}))
-
     def _answer(self, status: int, body: object) -> None:
-        data = (body if isinstance(body, str) else json.dumps(body)).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer(status, (body if isinstance(body, str) else json.dumps(body)).encode())
 
     def _execute(self, command: list[str]) -> None:
         """Answers what the provider runs in the sidecar: the outcome, or its own end."""
@@ -140,9 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
         self.end_headers()
         if command[-1] == "/bin/sh":
-            self.api.end_sidecar()
+            self.server.end_sidecar()
         else:
-            self._frame(_STDOUT + (self.api.outcome or "__airflow_xcom_result_empty__").encode())
+            self._frame(_STDOUT + (self.server.outcome or "__airflow_xcom_result_empty__").encode())
         self._frame(_STATUS + b'{"status": "Success"}')
         self._frame(struct.pack(">H", 1000), code=0x88)
         while self.rfile.read1(4096):  # until the other side has hung up, too
@@ -153,6 +136,3 @@ class _Handler(BaseHTTPRequestHandler):
         size = bytes([len(data)]) if len(data) < 126 else struct.pack(">BH", 126, len(data))
         self.wfile.write(bytes([code]) + size + data)
         self.wfile.flush()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the tests say what there is to say."""

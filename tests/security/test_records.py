@@ -30,10 +30,6 @@ pytestmark = pytest.mark.timeout(900)
 class Job(RunningJob):
     """One application and its process."""
 
-    def read(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-        for chunk in self.chunks(topic):
-            yield from zip(chunk.keys, chunk.values, strict=True)
-
     def chunks(self, topic: str) -> Iterator[Chunk]:
         await_settled(Admin(self.client), topic)
         yield from super().chunks(topic)
@@ -113,13 +109,13 @@ def test_odd_records_are_rows_or_dead_letters_and_the_job_goes_on(
     )
     assert status.queries["ctas_latest"].dropped_null_key == 1
     assert running.stop() == 0, running.log()
-    copied = Counter(key for key, _ in running.read(f"{topic}-copied"))
+    copied = Counter(key for key, _ in running.records(f"{topic}-copied"))
     assert copied == good
-    table = {key: orjson.loads(value or b"") for key, value in running.read(f"{topic}-latest")}
+    table = {key: orjson.loads(value or b"") for key, value in running.records(f"{topic}-latest")}
     assert {key: row["COUNTED"] for key, row in table.items()} == {
         key: 1 for key in good if key is not None
     }
-    named = [orjson.loads(value or b"") for _, value in running.read(f"{topic}-named")]
+    named = [orjson.loads(value or b"") for _, value in running.records(f"{topic}-named")]
     assert named == [{"V": 1, "NAME": "Ann"}]
     check_letters(topics.letters(kafka.bootstrap_servers, letters), topic, odd)
 
@@ -171,13 +167,13 @@ def test_a_row_that_has_grown_too_large_is_named_and_costs_no_other_row(
     assert "max.message.bytes=1048588 of the topic" in refused.stderr
     assert f"raise max.message.bytes of the topic {changelog}" in refused.stderr
     # The other state partitions have committed; the row itself is there once its topic takes it.
-    before = {key for key, _ in running.read(sink)}
+    before = {key for key, _ in running.records(sink)}
     assert b"large" not in before
     assert 20 < len(before) < 50
     TopicSettings(running.client).alter(changelog, wide)
     done = running.finish()
     assert done.returncode == 0, done.stderr
-    rows = list(running.read(sink))
+    rows = list(running.records(sink))
     assert Counter(key for key, _ in rows) == Counter([k for k, _ in small] + [b"large"])
     (value,) = (value for key, value in rows if key == b"large")
     assert orjson.loads(value or b"") == {"VS": [orjson.loads(v)["v"] for _, v in large]}
@@ -205,12 +201,12 @@ def test_one_table_stands_still_while_the_others_go_on(
         assert time.monotonic() < deadline
         time.sleep(0.1)
     assert f"A record for topic {changelog} " in running.log_text()
-    assert {orjson.loads(v or b"")["C"] for _, v in running.read(f"{topic}-kinds")} == {1, 2}
+    assert {orjson.loads(v or b"")["C"] for _, v in running.records(f"{topic}-kinds")} == {1, 2}
 
     TopicSettings(running.client).alter(changelog, {"max.message.bytes": "9000000"})
     running.until(lambda s: _records(s)["ctas_lists"] == 102, "that the table goes on by itself")
     assert running.stop() == 0
-    last = dict(running.read(sink))
+    last = dict(running.records(sink))
     assert len(orjson.loads(last[b"large"] or b"")["VS"]) == 2
     assert all(len(orjson.loads(last[b"k%d" % n] or b"")["VS"]) == 2 for n in range(50))
 

@@ -127,12 +127,8 @@ class ChainedJob(RunningJob):
 
     def last(self, name: str) -> dict[bytes, dict[str, int]]:
         """The last value of each key in a sink."""
-        found = {}
-        for chunk in self.chunks(self.sink(name)):
-            for key, value in zip(chunk.keys, chunk.values, strict=True):
-                if key is not None and value is not None:
-                    found[key] = orjson.loads(value)
-        return found
+        pairs = self.records(self.sink(name))
+        return {k: orjson.loads(v) for k, v in pairs if k is not None and v is not None}
 
     def count(self, name: str) -> int:
         """How many records a sink has."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import http.client
 import threading
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 from urllib.parse import urlsplit
+
+from tests.support.loopback_server import Handler, LoopbackServer
 
 __all__ = ["Fault", "FaultyRegistry"]
 
@@ -25,32 +25,25 @@ class Fault(StrEnum):
     HANG = "does not answer"
 
 
-class FaultyRegistry(ThreadingHTTPServer):
-    """Listens on the loopback interface; `fault` may be changed at any time.
+class FaultyRegistry(LoopbackServer):
+    """Forwards; `begin` and `heal` change what it answers at any time.
 
     Attributes:
         hits: requests that met the present fault.
     """
 
-    daemon_threads = True
-
     def __init__(self, url: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         behind = urlsplit(url)
         self.behind = (behind.hostname or "", behind.port or 0)
-        self.url = f"http://127.0.0.1:{self.server_port}{behind.path}"
+        self.url += behind.path
         self.fault: Fault | None = None
         self.hits = 0
         self.healed = threading.Event()
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.heal()
-        self.shutdown()
-        self.server_close()
+        super().__exit__()
 
     def begin(self, fault: Fault) -> None:
         self.healed.clear()
@@ -61,32 +54,25 @@ class FaultyRegistry(ThreadingHTTPServer):
         self.healed.set()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     protocol_version = "HTTP/1.1"
     server: FaultyRegistry
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_POST(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
-        asked = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def respond(self, body: bytes) -> None:
         fault = self.server.fault
         if fault is None:
-            self._forward(asked)
+            self._forward(body)
             return
         self.server.hits += 1
         page = b"<html><body>Please sign in</body></html>"
         if fault is Fault.HTML:
-            self._send(200, "text/html", page)
+            self.answer(200, page, "text/html")
         elif fault is Fault.NOT_FOUND:
-            self._send(404, "text/html", page)
+            self.answer(404, page, "text/html")
         elif fault is Fault.ERROR:
-            self._send(500, "application/json", b'{"error_code":50001,"message":"disk full"}')
+            self.answer(500, b'{"error_code":50001,"message":"disk full"}')
         elif fault is Fault.HALF:
-            self._send(200, "application/json", b'{"schema":"{\\"type\\":')
+            self.answer(200, b'{"schema":"{\\"type\\":')
         else:
             if fault is Fault.HANG:
                 self.server.healed.wait(_HANG_S)
@@ -101,14 +87,4 @@ class _Handler(BaseHTTPRequestHandler):
             body = found.read()
         finally:
             behind.close()
-        self._send(found.status, found.headers.get_content_type(), body)
-
-    def _send(self, status: int, kind: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing: the tests read what the job says."""
+        self.answer(found.status, body, found.headers.get_content_type())

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
@@ -15,10 +11,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.support.loopback_server import Handler, LoopbackServer
+
 __all__ = ["OtlpReceiver", "facts"]
 
 
-class OtlpReceiver(AbstractContextManager["OtlpReceiver"]):
+class OtlpReceiver(LoopbackServer):
     """Keeps what it is sent.
 
     Attributes:
@@ -27,27 +25,9 @@ class OtlpReceiver(AbstractContextManager["OtlpReceiver"]):
     """
 
     def __init__(self) -> None:
+        super().__init__(_Handler)
         self.spans: list[Span] = []
         self.services: set[str] = set()
-        handler = type("Handler", (_Handler,), {"receiver": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     def take(self, request: ExportTraceServiceRequest) -> None:
         """Takes one request over."""
@@ -62,24 +42,16 @@ class OtlpReceiver(AbstractContextManager["OtlpReceiver"]):
         return sorted(found, key=lambda span: span.start_time_unix_nano)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    receiver: OtlpReceiver
+class _Handler(Handler):
+    server: OtlpReceiver
 
-    def do_POST(self) -> None:
-        assert self.path == "/v1/traces"
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+    def respond(self, body: bytes) -> None:
+        assert (self.command, self.path) == ("POST", "/v1/traces")
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.receiver.take(ExportTraceServiceRequest.FromString(body))
+        self.server.take(ExportTraceServiceRequest.FromString(body))
         answer = ExportTraceServiceResponse().SerializeToString()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the tests say what there is to say."""
+        self.answer(200, answer, "application/x-protobuf")
 
 
 def facts(span: Span) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def schema_text(form: str, number: int) -> str:
 
 def encoded(form: str, number: int, schema_id: int, sale: Mapping[str, Any]) -> bytes:
     """A sale as that writer writes it; `price` is a Decimal."""
-    head = b"\0" + schema_id.to_bytes(4, "big")
+    head = _head(schema_id)
     if form == "AVRO":
         data = io.BytesIO()
         parsed = fastavro.parse_schema(json.loads(schema_text(form, number)))

@@ -99,3 +99,8 @@ class RunningJob:
             reader = PartitionReader(self.client, topic, partition, headers=True)
             yield from reader.read(start, end)
             reader.close()
+
+    def records(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Keys and values."""
+        for chunk in self.chunks(topic):
+            yield from zip(chunk.keys, chunk.values, strict=True)

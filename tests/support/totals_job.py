@@ -72,15 +72,12 @@ class TotalsJob(RunningJob):
         claims = SinkOwners(Admin(self.client), self.client).claims()
         return {c.sink for c in claims if c.application_id == self.application_id}
 
-    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        return [record for chunk in self.chunks(topic) for record in _pairs(chunk)]
-
     def check_exact(self) -> None:
         """The table's last values and every record of the stream, against the truth."""
-        table = {k: orjson.loads(v) for k, v in self.read(self.totals_topic) if k and v}
+        table = {k: orjson.loads(v) for k, v in self.records(self.totals_topic) if k and v}
         assert table == {k: {"N": n, "TOTAL": self.total[k]} for k, n in self.count.items()}
         seen: dict[bytes, int] = {}
-        for key, value in self.read(self.totals_topic):
+        for key, value in self.records(self.totals_topic):
             assert key is not None
             assert value is not None
             n = orjson.loads(value)["N"]
@@ -113,10 +110,6 @@ def partitions_of(status: JobStatus) -> tuple[PartitionStatus, ...]:
 def records_of(status: JobStatus) -> int:
     """How many records the table has counted."""
     return status.queries["ctas_totals"].records_total
-
-
-def _pairs(chunk: Chunk) -> Iterator[tuple[bytes | None, bytes | None]]:
-    return zip(chunk.keys, chunk.values, strict=True)
 
 
 def _with_headers(

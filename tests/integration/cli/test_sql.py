@@ -14,9 +14,9 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.sql.parse.statements import Print
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.transport.registry import MemoryRegistry
 from holdfast.types.schemas import Schema, SchemaKind
 from holdfast.types.topology import Topology
+from tests.support.counting_registry import CountingRegistry
 
 Name = Callable[[str], str]
 
@@ -75,20 +75,10 @@ def test_records_are_printed_by_their_formats(
     assert [line.split(", ")[1] for line in lines[1:]] == ["key: 7", "key: 9"]
 
 
-class _Counting(MemoryRegistry):
-    """Counts the ids that it is asked for."""
-
-    asked = 0
-
-    def by_id(self, schema_id: int) -> Schema:
-        self.asked += 1
-        return super().by_id(schema_id)
-
-
 def test_bytes_that_look_like_ids_do_not_flood_the_registry(
     client: dict[str, str], kafka_topic_name: Name
 ) -> None:
-    topic, registry = kafka_topic_name("binary"), _Counting()
+    topic, registry = kafka_topic_name("binary"), CountingRegistry()
     registry.put("s", Schema(SchemaKind.AVRO, '"string"'), 70_000)
     Admin(client).ensure_topic(topic, 1)
     producer = Producer(client)

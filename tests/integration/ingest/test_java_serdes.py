@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +20,7 @@ import pytest
 from holdfast.ingest.formats import value_decoder
 from holdfast.local.broker import BrokerStatus
 from holdfast.local.java import find_java
-from holdfast.local.registry import LocalRegistry
+from holdfast.local.registry import RegistryStatus
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
@@ -73,16 +72,11 @@ class Java:
 
 @pytest.fixture(scope="module")
 def java(
-    kafka: BrokerStatus, kafka_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Java]:
-    home, classes = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("classes")
-    (home / "kafka").mkdir()
-    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
-    jars = registry_jars()
+    kafka: BrokerStatus, registry: RegistryStatus, tmp_path_factory: pytest.TempPathFactory
+) -> Java:
+    classes, jars = tmp_path_factory.mktemp("classes"), registry_jars()
     build(classes, jars, *REGISTRY_SOURCES)
-    registry = LocalRegistry(home)
-    yield Java(kafka.bootstrap_servers, registry.start(port=0).url, classes, jars)
-    registry.wipe()
+    return Java(kafka.bootstrap_servers, registry.url, classes, jars)
 
 
 def _there_and_back(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -40,20 +38,9 @@ _AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int
 _MANY = 200
 
 
-@pytest.fixture
-def local(kafka: BrokerStatus, kafka_home: Path, tmp_path: Path) -> Iterator[LocalRegistry]:
-    """A registry that a test may kill, in a home of its own with the session's broker."""
-    home = tmp_path / "home"
-    (home / "kafka").mkdir(parents=True)
-    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
-    made = LocalRegistry(home)
-    yield made
-    made.wipe()
-
-
-def test_its_topics_never_expire_by_a_setting_of_their_own(local: LocalRegistry) -> None:
+def test_its_topics_never_expire_by_a_setting_of_their_own(own_registry: LocalRegistry) -> None:
     """A broker's default of seven days would take the schemas of older records."""
-    servers = local.start(port=0).bootstrap_servers
+    servers = own_registry.start(port=0).bootstrap_servers
     topics = ("_registry-journal", "_registry-snapshots", "_registry-events")
     found = TopicSettings({"bootstrap.servers": servers}).of(topics)
     kept = {settings["retention.ms"] for settings in found.values()}
@@ -67,22 +54,24 @@ def _register(url: str, subject: str, number: int) -> int:
     return int(answer.raise_for_status().json()["id"])
 
 
-def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(local: LocalRegistry) -> None:
+def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(
+    own_registry: LocalRegistry,
+) -> None:
     """It serves before it has read its topics: a start must wait until it has."""
-    first = local.start(port=0)
-    assert local.start(port=0) == first
+    first = own_registry.start(port=0)
+    assert own_registry.start(port=0) == first
     connections = psutil.Process(first.pid).net_connections()
     listening = {c.laddr[0] for c in connections if c.status == "LISTEN" and c.laddr}
     assert listening
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}  # no other interface
     ids = {n: _register(first.url, f"kept-{n}", n) for n in range(_MANY)}
     with pytest.raises(Refused, match=rf"runs on port {first.port} already"):
-        local.start(port=free_port())
+        own_registry.start(port=free_port())
     os.kill(first.pid, signal.SIGKILL)
     psutil.Process(first.pid).wait(60)
-    assert local.status() is None
+    assert own_registry.status() is None
 
-    second = local.start(port=0)
+    second = own_registry.start(port=0)
     subjects = httpx.get(f"{second.url}/subjects", timeout=60).json()
     assert {f"kept-{n}" for n in range(_MANY)} <= set(subjects)
     for number in (0, _MANY - 1):
@@ -90,15 +79,15 @@ def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(local: LocalRegi
         assert f"f{number}" in found["schema"]
     assert _register(second.url, "another", _MANY) > max(ids.values())
 
-    assert local.stop() is True
+    assert own_registry.stop() is True
     assert not psutil.pid_exists(second.pid)
     assert not taken(second.port)
-    assert local.stop() is False
+    assert own_registry.stop() is False
 
 
-def test_a_json_schema_of_a_single_value_is_taken(local: LocalRegistry) -> None:
+def test_a_json_schema_of_a_single_value_is_taken(own_registry: LocalRegistry) -> None:
     """Apicurio wants to be told that it is one; ksqlDB's schemas do not say it."""
-    client = open_registry({"url": local.start(port=0).url})
+    client = open_registry({"url": own_registry.start(port=0).url})
     language = LANGUAGES[Format.JSON_SR]
     for unwrapped in (True, False):
         schema = language.schema_of([Column("ID", STRING)], "", unwrapped=unwrapped)
@@ -114,7 +103,7 @@ def test_a_json_schema_of_a_single_value_is_taken(local: LocalRegistry) -> None:
 
 @pytest.mark.parametrize("form", [Format.AVRO, Format.JSON_SR])
 def test_produce_writes_a_stream_in_its_formats(
-    local: LocalRegistry, kafka: BrokerStatus, tmp_path: Path, form: Format
+    own_registry: LocalRegistry, kafka: BrokerStatus, tmp_path: Path, form: Format
 ) -> None:
     topic = f"produced-{form}-{tmp_path.name}"
     statements, lines = tmp_path / "x.sql", tmp_path / "x.ndjson"
@@ -126,7 +115,7 @@ def test_produce_writes_a_stream_in_its_formats(
     lines.write_text("".join(json.dumps(r) + "\n" for r in rows))
     properties = {
         "bootstrap.servers": kafka.bootstrap_servers,
-        "schema.registry.url": local.start(port=0).url,
+        "schema.registry.url": own_registry.start(port=0).url,
     }
     options = [o for p in properties.items() for o in ("--set", "=".join(p))]
     given = ["produce", str(lines), "--statements", str(statements), "--source", "orders"]
@@ -156,18 +145,18 @@ def test_without_kafka_it_says_what_to_start(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_taken_port_is_named_with_its_holder(local: LocalRegistry) -> None:
+def test_a_taken_port_is_named_with_its_holder(own_registry: LocalRegistry) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(Refused, match=rf"Port {port} .* in use by pid {os.getpid()}"):
-            local.start(port=port)
-    assert local.status() is None
+            own_registry.start(port=port)
+    assert own_registry.status() is None
 
 
 def test_a_mirror_that_gives_another_archive_is_found_out(
-    local: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "apicurio-registry-app"
     folder = tmp_path / "mirror/io/apicurio" / name / REGISTRY_VERSION
@@ -179,11 +168,11 @@ def test_a_mirror_that_gives_another_archive_is_found_out(
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{server.server_port}/")
         with pytest.raises(Refused, match="is not the pinned one"):
-            local.start(port=0)
+            own_registry.start(port=0)
         server.shutdown()
     monkeypatch.setenv(REPOSITORY_VARIABLE, f"http://127.0.0.1:{free_port()}/")
     with pytest.raises(RegistryUnavailable, match="could not be downloaded") as caught:
-        local.start(port=0)
+        own_registry.start(port=0)
     assert "schema.registry.url" in caught.value.action
     kept = [p for p in (tmp_path / "cache/holdfast").iterdir() if p.is_dir()]
     assert kept == []

@@ -65,8 +65,7 @@ class Job(RunningJob):
         producer.flush()
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        chunks = self.chunks(f"{self.application_id}-near")
-        pairs = ((k, v) for chunk in chunks for k, v in zip(chunk.keys, chunk.values, strict=True))
+        pairs = self.records(f"{self.application_id}-near")
         return {(k or b"").decode(): orjson.loads(v or b"null") for k, v in pairs}
 
 

@@ -80,8 +80,7 @@ class Job(RunningJob):
         producer.flush()
 
     def rows(self, name: str) -> list[tuple[str, dict[str, Any]]]:
-        chunks = self.chunks(f"{self.application_id}-{name}")
-        pairs = ((k, v) for chunk in chunks for k, v in zip(chunk.keys, chunk.values, strict=True))
+        pairs = self.records(f"{self.application_id}-{name}")
         return [((k or b"").decode(), orjson.loads(v or b"null")) for k, v in pairs]
 
 
@@ -142,11 +141,10 @@ def test_a_condition_that_fails_for_a_row_drops_that_row_alone(job: Job) -> None
 
 
 def test_a_self_join_meets_each_record_once(job: Job) -> None:
-    chunks = job.chunks(f"{job.application_id}-pairs")
     found = [
         (int.from_bytes(key or b"", "big"), orjson.loads(value or b"")["RIGHT_X"])
-        for chunk in chunks for key, value in zip(chunk.keys, chunk.values, strict=True)
-    ]  # fmt: skip
+        for key, value in job.records(f"{job.application_id}-pairs")
+    ]
     assert sorted(found) == [(x, x) for x in range(RECORDS)]
 
 

@@ -49,7 +49,7 @@ def test_what_can_be_lost_and_what_cannot(job: TotalsJob) -> None:
     producer.flush()
     first = job.finish()
     assert first.returncode == 0, first.stderr
-    letters = [v for _, v in job.read(dead_letter_topic(job.application_id))]
+    letters = [v for _, v in job.records(dead_letter_topic(job.application_id))]
     assert Counter(letters) == Counter(2 * GARBAGE), "each query keeps each bad record once"
     _lose_volumes(job)
     _lose_changelog(job)

@@ -102,7 +102,7 @@ def test_a_dead_one_holds_nobody_up_for_longer_than_it_is_counted(
     second = make(driver("second"))
     application_id = second.settings.application_id
     process = _holder(kafka.bootstrap_servers, application_id, ELSEWHERE)
-    _until(lambda: has_member(second.settings.client(), driver_group(application_id), 5.0))
+    _joined(second)
     process.kill()
     process.wait()
     began = time.monotonic()
@@ -196,6 +196,7 @@ def test_of_two_that_start_at_once_one_remains(make: Callable[[Driver], Lease]) 
 
 
 def _joined(lease: Lease) -> None:
+    """Waits for a member of the lease's group, whichever driver it is of."""
     client, group = lease.settings.client(), driver_group(lease.settings.application_id)
     _until(lambda: has_member(client, group, 5.0))
 

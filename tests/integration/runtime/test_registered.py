@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -126,36 +125,20 @@ class Sales(RunningJob):
 
         return holds
 
-    def records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        chunks = self.chunks(topic)
-        return [pair for c in chunks for pair in zip(c.keys, c.values, strict=True)]
-
     def read(self, topic: str, data: bytes | None, part: MessageField) -> Any:
         return AvroDeserializer(self.registry)(data, SerializationContext(topic, part))
 
 
 @pytest.fixture
-def registry(kafka: BrokerStatus, kafka_home: Path, tmp_path: Path) -> Iterator[LocalRegistry]:
-    home = tmp_path / "registry"
-    (home / "kafka").mkdir(parents=True)
-    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
-    made = LocalRegistry(home)
-    made.start(port=0)
-    yield made
-    made.wipe()
-
-
-@pytest.fixture
 def job(
-    registry: LocalRegistry,
+    own_registry: LocalRegistry,
     kafka: BrokerStatus,
     kafka_topic_name: Callable[[str], str],
     tmp_path: Path,
 ) -> Iterator[Sales]:
-    status = registry.status()
-    assert status is not None
+    url = own_registry.start(port=0).url
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Sales(tmp_path, client, kafka_topic_name("app")[-40:], url=status.url)
+    made = Sales(tmp_path, client, kafka_topic_name("app")[-40:], url=url)
     made.register()
     with made.registry:
         yield made
@@ -205,7 +188,7 @@ def _exact_stream(job: Sales) -> None:
 
 
 def test_tables_are_exact_while_schemas_change_and_the_registry_goes(
-    job: Sales, registry: LocalRegistry
+    job: Sales, own_registry: LocalRegistry
 ) -> None:
     cut = job.written(1, job.sale(1, 1))[:-1]
     bad = (b"no id", b"\0\0\1", cut, b"\0" + (987_654_321).to_bytes(4, "big") + b"x")
@@ -216,13 +199,13 @@ def test_tables_are_exact_while_schemas_change_and_the_registry_goes(
     letters = Counter(v for _, v in job.records(dead_letter_topic(job.application_id)))
     assert letters == Counter(2 * bad), "each query keeps each bad record once"
 
-    port = _kill(registry)
+    port = _kill(own_registry)
     job.produce(1_000, 2, 1)
     job.until(job.counted(), "records with known ids, without a registry")
     job.produce(1_000, 3)
     job.until(lambda _: WAITS in job.log_text(), "the job says that it waits")
     job.kill_executor(first.executors[0])
-    registry.start(port=port)
+    own_registry.start(port=port)
     job.until(job.counted(), "records with an id that was not known")
     _exact_tables(job)
     _exact_stream(job)

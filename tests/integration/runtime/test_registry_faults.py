@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -18,7 +17,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from holdfast.deploy.local.processes import tree_of
 from holdfast.local.broker import BrokerStatus
-from holdfast.local.registry import LocalRegistry
+from holdfast.local.registry import RegistryStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import dead_letter_topic
@@ -134,10 +133,6 @@ class Sales(RunningJob):
         query = status.queries.get(f"ctas_{form.lower()}_sold")
         return 0 if query is None else query.input_records - query.dead_letters
 
-    def records(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
-        for chunk in self.chunks(topic):
-            yield from zip(chunk.keys, chunk.values, strict=True)
-
     def memory_bytes(self, status: JobStatus) -> int:
         found = 0
         for process in (p for each in status.executors for p in tree_of(each.jvm_pid)):
@@ -168,36 +163,29 @@ class Sales(RunningJob):
 
 
 @pytest.fixture
-def registry(kafka: BrokerStatus, kafka_home: Path, tmp_path: Path) -> Iterator[FaultyRegistry]:
-    home = tmp_path / "registry"
-    (home / "kafka").mkdir(parents=True)
-    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
-    real = LocalRegistry(home)
-    try:
-        with FaultyRegistry(real.start(port=0).url) as proxy:
-            yield proxy
-    finally:
-        real.wipe()
+def proxy(registry: RegistryStatus) -> Iterator[FaultyRegistry]:
+    with FaultyRegistry(registry.url) as made:
+        yield made
 
 
 @pytest.fixture
 def job(
-    registry: FaultyRegistry,
+    registry: RegistryStatus,
+    proxy: FaultyRegistry,
     kafka: BrokerStatus,
     kafka_topic_name: Callable[[str], str],
     tmp_path: Path,
 ) -> Iterator[Sales]:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    behind = registry.url.replace(f":{registry.server_port}", f":{registry.behind[1]}")
     name = kafka_topic_name("app")[-40:]
-    made = Sales(tmp_path, client, name, url=registry.url, behind=behind)
+    made = Sales(tmp_path, client, name, url=proxy.url, behind=registry.url)
     with made.registry:
         yield made
     made.stop()
 
 
 def test_nothing_is_lost_or_counted_twice_while_the_registry_fails(
-    job: Sales, registry: FaultyRegistry
+    job: Sales, proxy: FaultyRegistry
 ) -> None:
     for form in FORMATS:
         job.produce(form, 300)
@@ -207,7 +195,7 @@ def test_nothing_is_lost_or_counted_twice_while_the_registry_fails(
         waiting = [*FORMATS][number % 3]
         job.register(waiting, number)
         told = len(_WAITS.findall(job.log_text()))
-        registry.begin(fault)
+        proxy.begin(fault)
         for form in FORMATS:
             job.produce(form, 50)
         job.until(job.counted(FORMATS), f"known ids while it {fault}")
@@ -220,11 +208,11 @@ def test_nothing_is_lost_or_counted_twice_while_the_registry_fails(
             f"the job says that it waits while the registry {fault}",
         )
         status = job.until(job.counted({*FORMATS} - {waiting}), f"the others while it {fault}")
-        assert registry.hits > 0
+        assert proxy.hits > 0
         assert job.done(status, waiting) == known
         last = _WAITS.split(job.log_text())[-1]
         assert _TOLD[fault] in last, last[:500]
-        registry.heal()
+        proxy.heal()
         job.until(job.counted(FORMATS), f"the records that waited while the registry {fault}")
     grown = job.memory_bytes(job.until(lambda _: True, "a status")) - began
     assert job.stop() == 0

@@ -42,7 +42,7 @@ def _within(inner: Span, outer: Span) -> bool:
 
 def test_every_part_of_a_batch_is_told(job: RunningJob) -> None:
     with OtlpReceiver() as receiver:
-        job.properties["tracing.endpoint"] = receiver.endpoint
+        job.properties["tracing.endpoint"] = receiver.url
         ran = job.finish()
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert receiver.services == {job.application_id}
@@ -87,6 +87,6 @@ def test_a_collector_that_is_away_holds_nothing_up(job: RunningJob) -> None:
 
 def test_a_share_of_nothing_exports_nothing(job: RunningJob) -> None:
     with OtlpReceiver() as receiver:
-        job.properties |= {"tracing.endpoint": receiver.endpoint, "tracing.sample.share": "0"}
+        job.properties |= {"tracing.endpoint": receiver.url, "tracing.sample.share": "0"}
         assert job.finish().returncode == 0
     assert receiver.spans == []

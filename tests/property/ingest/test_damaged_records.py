@@ -14,22 +14,20 @@ from holdfast.ingest.formats import value_decoder
 from holdfast.sql import compile_text
 from holdfast.transport.registry.memory import MemoryRegistry
 from holdfast.types.sources import Format
+from tests.unit.chaos.test_records import EVERY_TYPE, NESTED
 
-_COLUMNS = (
-    "a STRING, b BIGINT, c INT, d DOUBLE, e BOOLEAN, f DECIMAL(10, 2), g DATE, h TIME, "
-    "i TIMESTAMP, j BYTES, k ARRAY<BIGINT>, l MAP<STRING, INT>, m STRUCT<x STRING, y INT>"
-)
 _RECORDS = 30
 
 
 def _made(form: Format) -> tuple[Any, list[bytes]]:
     schemas = MemoryRegistry()
-    text = f"CREATE STREAM s ({_COLUMNS}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='{form}');"
+    columns = f"{EVERY_TYPE}, {NESTED}"
+    text = f"CREATE STREAM s ({columns}) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='{form}');"
     source = compile_text(text, schemas=schemas).sources[0]
     maker = RecordMaker(source, LoadShape(), schemas)
     records = [maker.make(n, 1, 1_700_000_000_000).value or b"" for n in range(_RECORDS)]
-    columns = source.value_columns
-    return value_decoder(form, columns, columns, schemas=schemas), records
+    values = source.value_columns
+    return value_decoder(form, values, values, schemas=schemas), records
 
 
 _KINDS = {form: _made(form) for form in (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)}

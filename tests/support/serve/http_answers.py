@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import orjson
+
+from tests.support.loopback_server import Handler, LoopbackServer
 
 __all__ = ["answering"]
 
@@ -17,28 +17,10 @@ __all__ = ["answering"]
 def answering(answer: Callable[[str, bytes], tuple[int, Any]]) -> Iterator[str]:
     """Its URL; `answer` is given the Authorization and the body, and tells status and JSON."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-            status, told = answer(self.headers.get("Authorization", ""), asked)
-            body = orjson.dumps(told)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    class Told(Handler):
+        def respond(self, body: bytes) -> None:
+            status, told = answer(self.headers.get("Authorization", ""), body)
+            self.answer(status, orjson.dumps(told))
 
-        def do_GET(self) -> None:
-            self.do_POST()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with LoopbackServer(Told) as server:
+        yield server.url

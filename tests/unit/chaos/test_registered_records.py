@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from holdfast.types.schemas import Schema, SchemaKind, Schemas
 from holdfast.types.topology import Format, Source
 from tests.unit.chaos.test_records import EVERY_TYPE, NESTED, NOW_MS
 
+_EPOCH = dt.date(1970, 1, 1)
 _FORMATS = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
 
 
@@ -48,9 +52,33 @@ def _read_alike(source: Source, schemas: Schemas) -> None:
         for column, array in zip(values, decoded.columns, strict=True):
             mine, theirs = found[column.name.upper()], array[place].as_py()
             assert theirs is not None, column
-            assert mine is not None, column
-            if isinstance(theirs, str | int | float):
-                assert mine == theirs, column
+            if isinstance(theirs, Decimal):
+                assert Decimal(str(mine)) == theirs, column
+            else:
+                assert mine == _told(theirs), column
+
+
+def _told(value: Any) -> Any:
+    """What the judge shall have read, if the engine has this."""
+    match value:
+        case [(_, _), *_]:
+            return {key: _told(each) for key, each in value}
+        case list():
+            return [_told(each) for each in value]
+        case dict():
+            return {key: _told(each) for key, each in value.items()}
+        case bytes():
+            return base64.b64encode(value).decode()
+    return _moment(value) if isinstance(value, dt.date | dt.time) else value
+
+
+def _moment(value: dt.date | dt.time) -> int:
+    """Days since 1970, or milliseconds of the day or since 1970."""
+    if isinstance(value, dt.time):
+        value = dt.datetime.combine(_EPOCH, value, dt.UTC)
+    if isinstance(value, dt.datetime):
+        return round(value.timestamp() * 1_000)
+    return (value - _EPOCH).days
 
 
 @pytest.mark.parametrize("form", _FORMATS)

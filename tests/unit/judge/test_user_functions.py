@@ -67,6 +67,9 @@ def pid(name): return os.getpid()
 @of("JUDGED_SMALL", ["BIGINT"], "INTEGER")
 def small(n): return "text" if n == 7 else n
 
+@of("JUDGED_SHARE", ["BIGINT"], "BIGINT")
+def share(n): return 10 // n
+
 @of("JUDGED_NEXT_DAY", ["TIMESTAMP"], "TIMESTAMP")
 def next_day(ms): return ms + 86_400_000
 
@@ -149,7 +152,8 @@ def test_functions_take_and_give_times_as_numbers_and_numbers_as_their_types() -
 
 
 def test_what_raises_or_is_of_another_type_is_null() -> None:
-    assert _of_key("COALESCE(JUDGED_INITIALS(carrier), 'none')", " a  b") == "ab"
+    assert _of_key("COALESCE(JUDGED_SHARE(ts), -1)", ts=5) == 2
+    assert _of_key("COALESCE(JUDGED_SHARE(ts), -1)", ts=0) == -1
     assert _of_key("COALESCE(JUDGED_SMALL(ts), -1)", ts=7) == -1
     assert _of_key("COALESCE(JUDGED_SMALL(ts), -1)", ts=1 << 31) == -1
     assert _of_key("COALESCE(JUDGED_SMALL(ts), -1)", ts=6) == 6

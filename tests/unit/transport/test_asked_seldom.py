@@ -10,20 +10,9 @@ from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.transport.registry import AskedSeldom, MemoryRegistry
 from holdfast.types.schemas import Schema, SchemaKind
 from tests.support.away_registry import AwayRegistry
+from tests.support.counting_registry import CountingRegistry
 
 _SCHEMA = Schema(SchemaKind.AVRO, '"string"')
-
-
-class _Counting(MemoryRegistry):
-    """Counts what it is asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked = 0
-
-    def by_id(self, schema_id: int) -> Schema:
-        self.asked += 1
-        return super().by_id(schema_id)
 
 
 class _Clock:
@@ -41,7 +30,7 @@ def _denials(registry: AskedSeldom, ids: range) -> Iterator[str]:
 
 
 def test_bytes_of_any_ids_cost_few_requests() -> None:
-    behind, clock = _Counting(), _Clock()
+    behind, clock = CountingRegistry(), _Clock()
     registry = AskedSeldom(behind, clock)
     facts = list(_denials(registry, range(10_000)))
     assert behind.asked == 100
@@ -57,7 +46,7 @@ def test_bytes_of_any_ids_cost_few_requests() -> None:
 
 
 def test_known_schemas_are_found_whatever_was_denied() -> None:
-    behind = _Counting()
+    behind = MemoryRegistry()
     behind.put("a", _SCHEMA, 7)
     registry = AskedSeldom(behind, _Clock())
     assert registry.by_id(7) == _SCHEMA

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -16,6 +13,7 @@ from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
 from holdfast.types.schemas import READY_PAGE, Schema, SchemaKind
 from tests.support.faulty_registry import Fault, FaultyRegistry
+from tests.support.loopback_server import Handler, LoopbackServer
 
 _SCHEMA = Schema(SchemaKind.JSON, '{"type": "string"}')
 _TOLD = {
@@ -54,30 +52,16 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
     client.close()
 
 
-@contextmanager
-def _serving(answers: dict[str, list[tuple[int, object]]]) -> Iterator[str]:
+def _serving(answers: dict[str, list[tuple[int, object]]]) -> LoopbackServer:
     """A server that gives the answers of each path in turn, the last one again and again."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class InTurn(Handler):
+        def respond(self, _: bytes) -> None:
             left = answers[self.path.partition("?")[0]]
-            status, body = left.pop(0) if len(left) > 1 else left[0]
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            status, told = left.pop(0) if len(left) > 1 else left[0]
+            self.answer(status, json.dumps(told).encode())
 
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return LoopbackServer(InTurn)
 
 
 _UNKNOWN = (404, {"error_code": 40403, "message": "No schema with that id."})
@@ -99,8 +83,8 @@ def test_a_registry_that_still_reads_its_schemas_denies_none(
     expected: type[Exception] | None,
 ) -> None:
     answers = {"/schemas/ids/7": [_UNKNOWN, then], READY_PAGE: [ready]}
-    with _serving(answers) as url:
-        client = RegistryClient({"url": url, "request.timeout.ms": "2000"})
+    with _serving(answers) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "2000"})
         if expected is None:
             assert client.by_id(7) == _SCHEMA
         else:
@@ -118,7 +102,7 @@ _NOTHING: dict[str, list[tuple[int, object]]] = {
 def test_one_server_that_still_reads_is_enough() -> None:
     answers = _NOTHING | {READY_PAGE: [(503, {})]}
     with _serving(_NOTHING | {READY_PAGE: [(200, {})]}) as one, _serving(answers) as other:
-        client = RegistryClient({"url": f"{one}, {other}", "request.timeout.ms": "2000"})
+        client = RegistryClient({"url": f"{one.url}, {other.url}", "request.timeout.ms": "2000"})
         for ask in (lambda: client.by_id(7), lambda: client.latest("s")):
             with pytest.raises(RegistryUnavailable, match="has not read all its schemas yet"):
                 ask()
@@ -128,7 +112,7 @@ def test_one_server_that_still_reads_is_enough() -> None:
 def test_several_servers_deny_an_id_and_a_subject() -> None:
     answers = _NOTHING | {READY_PAGE: [_UNKNOWN]}
     with _serving(answers) as one, _serving(answers) as other:
-        client = RegistryClient({"url": f"{one},{other}", "request.timeout.ms": "2000"})
+        client = RegistryClient({"url": f"{one.url},{other.url}", "request.timeout.ms": "2000"})
         with pytest.raises(SchemaMissing):
             client.by_id(7)
         assert client.latest("s") is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.config.settings import RegistrySettings
-from holdfast.local.broker import BrokerStatus
-from holdfast.local.registry import LocalRegistry
+from holdfast.local.registry import RegistryStatus
 from holdfast.serve.contract import Serving
 from holdfast.serve.query.engine import QueryEngine
 from holdfast.transport.registry import open_registry
@@ -27,24 +25,9 @@ _RECORD = '{"type": "record", "name": "R", "fields": [{"name": "amount", "type":
 
 
 @pytest.fixture(scope="module")
-def url(
-    kafka: BrokerStatus, kafka_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("registry")
-    (home / "kafka").mkdir()
-    shutil.copy(kafka_home / "kafka" / "broker.json", home / "kafka")
-    registry = LocalRegistry(home)
-    try:
-        yield registry.start(port=0).url
-    finally:
-        registry.wipe()
-
-
-@pytest.fixture(scope="module")
-def ids(url: str) -> dict[str, int]:
-    registry = open_registry({"url": url})
-    schema = Schema(SchemaKind.AVRO, _RECORD)
-    return {topic: registry.register(f"{topic}-value", schema) for topic in (_SEEN, _SECRET)}
+def ids(registry: RegistryStatus) -> dict[str, int]:
+    client, schema = open_registry({"url": registry.url}), Schema(SchemaKind.AVRO, _RECORD)
+    return {topic: client.register(f"{topic}-value", schema) for topic in (_SEEN, _SECRET)}
 
 
 class _Registered(World):
@@ -59,9 +42,9 @@ class _Registered(World):
 
 
 @pytest.fixture(scope="module")
-def server(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(registry: RegistryStatus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     home, world = tmp_path_factory.mktemp("http"), _Registered()
-    world.url = url
+    world.url = registry.url
     tokens = tokens_file(home, all=["*"], orders=["ORDERS", "X"], none=[])
     with served(
         home, world=world, tokens=tokens, queries=lambda s: QueryEngine(s.catalog, s.reader)
