@@ -59,7 +59,7 @@ def _read_alike(source: Source, schemas: Schemas) -> None:
 
 
 def _told(value: Any) -> Any:
-    """What the judge shall have read, if the engine has this."""
+    """The value that the judge shall have read, if the engine has this."""
     match value:
         case [(_, _), *_]:
             return {key: _told(each) for key, each in value}
