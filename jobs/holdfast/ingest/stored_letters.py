@@ -74,7 +74,8 @@ PRAGMA synchronous = OFF;
 CREATE TABLE done (origin TEXT, digest TEXT, PRIMARY KEY (origin, digest)) WITHOUT ROWID;
 CREATE TABLE letters (
   fate TEXT, origin TEXT, digest TEXT, key BLOB, value BLOB, reason TEXT, topic TEXT,
-  partition INTEGER, "offset" INTEGER, timestamp_ms INTEGER, written_ms INTEGER, query TEXT, cut INTEGER,
+  partition INTEGER, "offset" INTEGER, timestamp_ms INTEGER, written_ms INTEGER, query TEXT,
+  cut INTEGER,
   UNIQUE (fate, origin, digest)
 );
 CREATE INDEX in_order ON letters (topic, partition, "offset");
