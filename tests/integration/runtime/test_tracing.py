@@ -84,7 +84,7 @@ def test_every_part_of_a_batch_is_told(job: RunningJob) -> None:
 
 
 def _links_to_records(batches: list[Span]) -> None:
-    """Of both topic partitions; the table and the stream read the same records."""
+    """Links lead to records of both topic partitions, which the table and the stream read."""
     links = [link for batch in batches for link in batch.links]
     found = {int.from_bytes(link.trace_id, "big"): link for link in links}
     assert all(len(batch.links) <= 3 for batch in batches)

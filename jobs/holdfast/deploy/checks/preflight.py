@@ -91,7 +91,7 @@ class Preflight:
 
 @dataclass(frozen=True)
 class Made:
-    """What a job needs in Kafka and its registry, now that all of it is there.
+    """The topics and schemas that a job needs, now that all of them are there.
 
     Attributes:
         topics: `exists` is true for those that were there before.
