@@ -130,7 +130,7 @@ def test_several_servers_deny_an_id_and_a_subject() -> None:
 class _EndlessReady(Handler):
     """Denies every id, and never ends the answer of whether it is ready."""
 
-    def respond(self, _: bytes) -> None:
+    def respond(self, body: bytes) -> None:
         if self.path == READY_PAGE:
             self.send_response(200)
             self.end_headers()
