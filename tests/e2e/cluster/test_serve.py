@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,6 +58,10 @@ def _counted(url: str) -> dict[str, Any]:
     return found
 
 
+def _has(url: str, records: int) -> bool:
+    return bool(_counted(url)["N"] == records)
+
+
 def test_look_ups_go_on_while_a_server_is_deleted(served: str, watch: Watch) -> None:
     """No look-up fails, none goes back, and in the end the servers have what the table has.
 
@@ -66,7 +71,7 @@ def test_look_ups_go_on_while_a_server_is_deleted(served: str, watch: Watch) -> 
     committed = watch.seen[-1].committed
     for each in ("0", "1"):  # which of them is asked first is by chance
         address = served.replace("-serve:", f"-serve-{each}.{table.NAME}-serve-pods:")
-        until(lambda a=address: _counted(a)["N"] == committed, 30, f"{each} has all {committed}")
+        until(partial(_has, address, committed), 30, f"server {each} has all {committed} records")
     burst = Burst(seed=31, count=6_000, rate=300)
     with subprocess.Popen(
         _python(_READER, served, str(_SECONDS)), stdout=subprocess.PIPE, text=True

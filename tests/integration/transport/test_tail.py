@@ -91,7 +91,7 @@ def test_a_consumer_that_fetches_no_more_is_replaced(
 ) -> None:
     job.send()
     job.until_level()
-    made: list[Any] = []
+    made: list[Consumer] = []
 
     def deaf_at_first(config: dict[str, Any]) -> Consumer:
         made.append(Consumer(config) if made else _Deaf(config))
