@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 __all__ = [
+    "ANSWER_BYTES_MAX",
     "READY_PAGE",
     "START_REGISTRY",
     "DataSchema",
@@ -17,6 +18,7 @@ __all__ = [
     "subject_of",
 ]
 
+ANSWER_BYTES_MAX = 16 << 20  # of a registry; a schema with all that it refers to has no more
 READY_PAGE = "/health/ready"  # of Apicurio (MicroProfile Health)
 START_REGISTRY = "run `holdfast registry start` for one on this machine"
 

@@ -1,4 +1,4 @@
-"""A trace of each batch reaches a collector, and no collector is in a batch's way."""
+"""A trace of each batch of a real job reaches a collector."""
 
 from __future__ import annotations
 
@@ -107,16 +107,3 @@ def _is_whole(receiver: OtlpReceiver, root: Span, children: list[Span]) -> None:
         phases = receiver.children(task)
         assert "commit" in {phase.name for phase in phases}
         assert all(_within(phase, task) for phase in phases)
-
-
-def test_a_collector_that_is_away_holds_nothing_up(job: RunningJob) -> None:
-    job.properties["tracing.endpoint"] = "http://127.0.0.1:1"
-    ran = job.finish()
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
-def test_a_share_of_nothing_exports_nothing(job: RunningJob) -> None:
-    with OtlpReceiver() as receiver:
-        job.properties |= {"tracing.endpoint": receiver.url, "tracing.sample.share": "0"}
-        assert job.finish().returncode == 0
-    assert receiver.spans == []

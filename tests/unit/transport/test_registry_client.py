@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
-from holdfast.types.schemas import READY_PAGE, Schema, SchemaKind
+from holdfast.types.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
 from tests.support.faulty_registry import Fault, FaultyRegistry
 from tests.support.loopback_server import Handler, LoopbackServer
 
@@ -23,7 +24,12 @@ _TOLD = {
     Fault.HALF: "answers with something that is not JSON",
     Fault.RESET: "does not answer",
     Fault.HANG: "does not answer",
+    Fault.ENDLESS: "answers with more than 16 MiB",
+    Fault.SLOW: "no end of the answer after 0.3 s",
+    Fault.NESTED: "answers with JSON that is nested without an end",
+    Fault.INFLATED: "answers with the content encoding gzip",
 }
+_TIMEOUT_MS = {Fault.ENDLESS: "20000"}  # what is told is the size, on a busy machine as well
 
 
 @pytest.fixture
@@ -37,7 +43,8 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
     registry: FaultyRegistry, fault: Fault
 ) -> None:
     registry.begin(fault)
-    client = RegistryClient({"url": registry.url, "request.timeout.ms": "300"})
+    timeout = _TIMEOUT_MS.get(fault, "300")
+    client = RegistryClient({"url": registry.url, "request.timeout.ms": timeout})
     began = time.monotonic()
     for ask in (
         lambda: client.by_id(1),
@@ -48,6 +55,7 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
         with pytest.raises(RegistryUnavailable, match=_TOLD[fault]):
             ask()
     assert registry.hits >= 4
+    assert registry.streamed < 2 * ANSWER_BYTES_MAX  # some of it is in buffers
     assert time.monotonic() - began < 20
     client.close()
 
@@ -117,3 +125,55 @@ def test_several_servers_deny_an_id_and_a_subject() -> None:
             client.by_id(7)
         assert client.latest("s") is None
         client.close()
+
+
+class _EndlessReady(Handler):
+    """Denies every id, and never ends the answer of whether it is ready."""
+
+    def respond(self, body: bytes) -> None:
+        if self.path == READY_PAGE:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(1_000):  # 63 MiB
+                    self.wfile.write(bytes(65_536))
+                self.server.whole = True  # type: ignore[attr-defined]
+        else:
+            status, told = _UNKNOWN
+            self.answer(status, json.dumps(told).encode())
+
+
+def test_an_endless_answer_about_readiness_is_not_read() -> None:
+    with LoopbackServer(_EndlessReady) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "2000"})
+        with pytest.raises(SchemaMissing):
+            client.by_id(7)
+        client.close()
+        assert not hasattr(server, "whole")
+
+
+@pytest.mark.parametrize(
+    ("letters", "told"),
+    [(3_000_000, "refers to more than"), (10, "references go more than 100 deep")],
+)
+def test_a_schema_with_endless_references_is_refused(letters: int, told: str) -> None:
+    """Each answer is small enough, but not all of them together."""
+
+    class Endless(Handler):
+        asked = 0
+
+        def respond(self, _: bytes) -> None:
+            Endless.asked += 1
+            other = {"name": f"n{self.asked}", "subject": f"s{self.asked}", "version": 1}
+            found = {
+                "schema": "x" * letters, "schemaType": "PROTOBUF", "references": [other],
+                "subject": f"s{self.asked - 1}", "version": 1, "id": self.asked,
+            }  # fmt: skip
+            self.answer(200, json.dumps(found).encode())
+
+    with LoopbackServer(Endless) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "5000"})
+        with pytest.raises(RegistryUnavailable, match=told):
+            client.by_id(7)
+        client.close()
+    assert Endless.asked < 110

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tracer", "open_tracer"]
 
-_EXPORT_S = 10
+_EXPORT_S = 10  # of one request, and of what is left at the end
 _STATE_PHASES = ("restore", "get", "merge", "produce", "commit", "put")
 _STREAM_PHASES = ("produce", "commit")
 
@@ -130,8 +130,10 @@ class Tracer:
         batch_span.end(_ns(ended))
 
     def close(self) -> None:
-        """Exports what is left, for some seconds at most."""
-        self._provider.shutdown()
+        """Exports what is left, for ten seconds at most: the library alone takes half a minute."""
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(_EXPORT_S)
 
     def _task(self, parent: Span, query: Query, report: TaskReport) -> None:
         """The span of one state partition, or of a topic partition without state."""
