@@ -95,8 +95,8 @@ class Schemas(Protocol):
         """The id of a schema under a subject; None: `register` would make one.
 
         Raises:
-            SchemaRefused: `register` would raise it.  Only the subject's newest version is asked,
-                since not every registry can be asked about all.
+            SchemaRefused: `register` would raise it: the schema does not fit the newest version,
+                or, where the subject's compatibility is transitive, another one.
         """
 
 

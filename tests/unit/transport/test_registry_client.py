@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.errors import RegistryUnavailable, SchemaMissing
+from holdfast.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
 from holdfast.types.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
@@ -177,3 +177,42 @@ def test_a_schema_with_endless_references_is_refused(letters: int, told: str) ->
             client.by_id(7)
         client.close()
     assert Endless.asked < 110
+
+
+_REFUSING = (200, {"is_compatible": False})
+_FITTING = (200, {"is_compatible": True})
+
+
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        ({"/config/s": (200, {"compatibilityLevel": "BACKWARD_TRANSITIVE"})}, "version 2"),
+        ({"/config/s": (200, {"compatibilityLevel": "BACKWARD"})}, ""),
+        ({"/config/s": (404, {"error_code": 40408}),
+          "/config": (200, {"compatibilityLevel": "FULL_TRANSITIVE"})}, "version 2"),
+        ({"/config/s": (403, {"error_code": 403})}, ""),  # it may register all the same
+        ({"/config/s": (200, {"compatibilityLevel": "NEW"})}, ""),
+    ],
+)  # fmt: skip
+def test_a_transitive_subject_is_asked_about_all_its_versions(
+    config: dict[str, tuple[int, object]], refused: str
+) -> None:
+    """Versions 1 and 3 take the schema, and 2 would not: the newest one alone says nothing."""
+    answers: dict[str, list[tuple[int, object]]] = {
+        "/subjects/s": [(404, {"error_code": 40403})],
+        "/subjects/s/versions": [(200, [1, 2, 3])],
+        "/compatibility/subjects/s/versions/latest": [_FITTING],
+        "/compatibility/subjects/s/versions/1": [_FITTING],
+        "/compatibility/subjects/s/versions/2": [_REFUSING],
+        "/compatibility/subjects/s/versions/3": [_FITTING],
+        READY_PAGE: [(404, {})],
+        **{path: [answer] for path, answer in config.items()},
+    }
+    with _serving(answers) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "5000"})
+        if refused:
+            with pytest.raises(SchemaRefused, match=f"for s: it does not fit {refused}"):
+                client.registered("s", _SCHEMA)
+        else:
+            assert client.registered("s", _SCHEMA) is None
+        client.close()

@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
@@ -35,6 +35,7 @@ _TIMEOUT_MS = "request.timeout.ms"
 _TOKEN = "bearer.auth.token"  # noqa: S105 - the name of a property
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 _REFUSALS = (409, 422)
+_TRANSITIVE = "_TRANSITIVE"  # levels at which a schema has to fit all versions
 _DEPTH_MAX = 100  # of references
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
@@ -124,11 +125,37 @@ class RegistryClient:
         return found.schema_id
 
     def _refuse_unfit(self, subject: str, wanted: _Found) -> None:
-        """Raises `SchemaRefused` unless the schema fits the subject's newest one, if it has any."""
+        """Raises `SchemaRefused` unless the schema fits the subject's versions, if it has any."""
         missing = f"no subject {subject}"
         with suppress(SchemaMissing):
-            if not self._asked(lambda: self._client.test_compatibility(subject, wanted), missing):
-                raise self._refused(f" for {subject}: it does not fit the newest one")
+            self._refuse_unlike(subject, wanted, "latest")
+            if not self._level(subject).endswith(_TRANSITIVE):
+                return
+            versions = self._asked(lambda: self._client.get_versions(subject), missing)
+            for version in sorted(versions, reverse=True):
+                self._refuse_unlike(subject, wanted, version)
+
+    def _refuse_unlike(
+        self, subject: str, wanted: _Found, version: int | Literal["latest"]
+    ) -> None:
+        missing = f"no version {version} of {subject}"
+        if not self._asked(
+            lambda: self._client.test_compatibility(subject, wanted, version), missing
+        ):
+            which = "the newest version" if version == "latest" else f"version {version}"
+            raise self._refused(f" for {subject}: it does not fit {which}")
+
+    def _level(self, subject: str) -> str:
+        """The compatibility level of a subject, or of all; empty: it cannot be read.
+
+        Some registries let users register who may not read it.
+        """
+        with suppress(RegistryUnavailable):
+            for of in (subject, None):
+                with suppress(SchemaMissing):
+                    found = self._asked(partial(self._client.get_config, of), "no level")
+                    return str(found.compatibility_level or found.compatibility or "")
+        return ""
 
     def _newest(self, subject: str) -> Any:
         # The library would answer from its memory, for ever.
