@@ -10,11 +10,13 @@ after all markers and aborted records.
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from operator import call
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -32,6 +34,7 @@ from holdfast.transport.errors import (
 
 __all__ = ["READ_COMMITTED", "Chunk", "PartitionReader", "consume", "in_columns"]
 
+_LOG = logging.getLogger(__name__)
 _TIMEOUT_S = 30.0
 _ATTEMPT_S = 10.0  # a request on a dead connection is repeated on another
 _RETRY_S = 0.2
@@ -58,6 +61,7 @@ _DEFAULTS: dict[str, str | int | bool] = {
     "queued.max.messages.kbytes": 16_384,
 }
 
+_UNREADABLE = ()
 _LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _PASSING = frozenset(
     {
@@ -160,6 +164,7 @@ class PartitionReader:
         self._timeout_s = timeout_s
         self._headers = headers
         self._exists = exists
+        self._told_of_headers = False
         self._consumer: Consumer | None = None
         self._end_wait_s = min(timeout_s, _END_WAIT_S)
         self._pending: list[Message] = []  # fetched, not yet returned
@@ -261,8 +266,20 @@ class PartitionReader:
         self._position = min(reached, end)
         chunk = in_columns(batch, self._position)
         if self._headers:
-            chunk.headers = [_headers(m) for m in batch]
+            chunk.headers = [self._headers_of(m) for m in batch]
         return chunk
+
+    def _headers_of(self, message: Message) -> list[tuple[str, bytes | None]]:
+        """A record's headers; none where they cannot be read, for it would be so for ever."""
+        found = _if_readable(message)
+        if found is _UNREADABLE:
+            if not self._told_of_headers:
+                told = "A record of %s, offset %d, counts as one without headers: Kafka's client "
+                told += "for Python cannot read them, because a name among them is not UTF-8"
+                _LOG.warning(told, self._name, message.offset())
+            self._told_of_headers = True
+            return []
+        return _pairs(found) if found else []
 
     def _fill(self, end: int, size: int) -> None:
         """Fetches until `size` records, a chunk's bytes, or all before `end` are pending."""
@@ -352,16 +369,13 @@ def _offset(message: Message) -> int:
     return -1 if offset is None else offset
 
 
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    found = message.headers()
-    return _pairs(found) if found else []
-
-
 def _if_readable(message: Message) -> Any:
     try:
-        return message.headers()
-    except SystemError:  # confluent-kafka's, of a name that is not UTF-8
-        return None
+        # It returns a damaged list together with its error.  Python's interpreter looks for the
+        # error in the first few calls only, `call` in all.
+        return call(Message.headers, message)
+    except SystemError:  # of a name that is not UTF-8
+        return _UNREADABLE
 
 
 def _pairs(found: Any) -> list[tuple[str, bytes | None]]:
