@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 __all__ = [
+    "ANSWER_BYTES_MAX",
     "READY_PAGE",
     "START_REGISTRY",
     "DataSchema",
@@ -17,6 +18,7 @@ __all__ = [
     "subject_of",
 ]
 
+ANSWER_BYTES_MAX = 16 << 20  # of a registry; a schema with all that it refers to has no more
 READY_PAGE = "/health/ready"  # of Apicurio (MicroProfile Health)
 START_REGISTRY = "run `holdfast registry start` for one on this machine"
 
@@ -93,8 +95,8 @@ class Schemas(Protocol):
         """The id of a schema under a subject; None: `register` would make one.
 
         Raises:
-            SchemaRefused: `register` would raise it.  Only the subject's newest version is asked,
-                since not every registry can be asked about all.
+            SchemaRefused: `register` would raise it: the schema does not fit the newest version,
+                or, where the subject's compatibility is transitive, another one.
         """
 
 

@@ -110,8 +110,8 @@ def test_keys_stand_alone_and_keep_their_windows(registry: MemoryRegistry) -> No
         b"\0\0\0\0\x63" + _value()[5:], b"\0\0\0\0\x09{}", b"\1" + _value()[1:],
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_stays_as_it_is(registry: MemoryRegistry, data: bytes) -> None:
-    assert Translation(_source(), registry).value(data) == data
+def test_what_cannot_be_read_is_no_json(registry: MemoryRegistry, data: bytes) -> None:
+    assert Translation(_source(), registry).value(data) == b"\xff" + data
 
 
 @pytest.mark.parametrize(

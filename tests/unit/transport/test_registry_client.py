@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from holdfast.errors import RegistryUnavailable, SchemaMissing
+from holdfast.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
-from holdfast.types.schemas import READY_PAGE, Schema, SchemaKind
+from holdfast.types.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
 from tests.support.faulty_registry import Fault, FaultyRegistry
 from tests.support.loopback_server import Handler, LoopbackServer
 
@@ -23,7 +24,12 @@ _TOLD = {
     Fault.HALF: "answers with something that is not JSON",
     Fault.RESET: "does not answer",
     Fault.HANG: "does not answer",
+    Fault.ENDLESS: "answers with more than 16 MiB",
+    Fault.SLOW: "no end of the answer after 0.3 s",
+    Fault.NESTED: "answers with JSON that is nested without an end",
+    Fault.INFLATED: "answers with the content encoding gzip",
 }
+_TIMEOUT_MS = {Fault.ENDLESS: "20000"}  # what is told is the size, on a busy machine as well
 
 
 @pytest.fixture
@@ -37,7 +43,8 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
     registry: FaultyRegistry, fault: Fault
 ) -> None:
     registry.begin(fault)
-    client = RegistryClient({"url": registry.url, "request.timeout.ms": "300"})
+    timeout = _TIMEOUT_MS.get(fault, "300")
+    client = RegistryClient({"url": registry.url, "request.timeout.ms": timeout})
     began = time.monotonic()
     for ask in (
         lambda: client.by_id(1),
@@ -48,6 +55,7 @@ def test_a_registry_that_is_none_is_away_and_denies_nothing(
         with pytest.raises(RegistryUnavailable, match=_TOLD[fault]):
             ask()
     assert registry.hits >= 4
+    assert registry.streamed < 2 * ANSWER_BYTES_MAX  # some of it is in buffers
     assert time.monotonic() - began < 20
     client.close()
 
@@ -116,4 +124,95 @@ def test_several_servers_deny_an_id_and_a_subject() -> None:
         with pytest.raises(SchemaMissing):
             client.by_id(7)
         assert client.latest("s") is None
+        client.close()
+
+
+class _EndlessReady(Handler):
+    """Denies every id, and never ends the answer of whether it is ready."""
+
+    def respond(self, body: bytes) -> None:
+        if self.path == READY_PAGE:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                for _ in range(1_000):  # 63 MiB
+                    self.wfile.write(bytes(65_536))
+                self.server.whole = True  # type: ignore[attr-defined]
+        else:
+            status, told = _UNKNOWN
+            self.answer(status, json.dumps(told).encode())
+
+
+def test_an_endless_answer_about_readiness_is_not_read() -> None:
+    with LoopbackServer(_EndlessReady) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "2000"})
+        with pytest.raises(SchemaMissing):
+            client.by_id(7)
+        client.close()
+        assert not hasattr(server, "whole")
+
+
+@pytest.mark.parametrize(
+    ("letters", "told"),
+    [(3_000_000, "refers to more than"), (10, "references go more than 100 deep")],
+)
+def test_a_schema_with_endless_references_is_refused(letters: int, told: str) -> None:
+    """Each answer is small enough, but not all of them together."""
+
+    class Endless(Handler):
+        asked = 0
+
+        def respond(self, _: bytes) -> None:
+            Endless.asked += 1
+            other = {"name": f"n{self.asked}", "subject": f"s{self.asked}", "version": 1}
+            found = {
+                "schema": "x" * letters, "schemaType": "PROTOBUF", "references": [other],
+                "subject": f"s{self.asked - 1}", "version": 1, "id": self.asked,
+            }  # fmt: skip
+            self.answer(200, json.dumps(found).encode())
+
+    with LoopbackServer(Endless) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "5000"})
+        with pytest.raises(RegistryUnavailable, match=told):
+            client.by_id(7)
+        client.close()
+    assert Endless.asked < 110
+
+
+_REFUSING = (200, {"is_compatible": False})
+_FITTING = (200, {"is_compatible": True})
+
+
+@pytest.mark.parametrize(
+    ("config", "refused"),
+    [
+        ({"/config/s": (200, {"compatibilityLevel": "BACKWARD_TRANSITIVE"})}, "version 2"),
+        ({"/config/s": (200, {"compatibilityLevel": "BACKWARD"})}, ""),
+        ({"/config/s": (404, {"error_code": 40408}),
+          "/config": (200, {"compatibilityLevel": "FULL_TRANSITIVE"})}, "version 2"),
+        ({"/config/s": (403, {"error_code": 403})}, ""),  # it may register all the same
+        ({"/config/s": (200, {"compatibilityLevel": "NEW"})}, ""),
+    ],
+)  # fmt: skip
+def test_a_transitive_subject_is_asked_about_all_its_versions(
+    config: dict[str, tuple[int, object]], refused: str
+) -> None:
+    """Versions 1 and 3 take the schema, and 2 would not: the newest one alone says nothing."""
+    answers: dict[str, list[tuple[int, object]]] = {
+        "/subjects/s": [(404, {"error_code": 40403})],
+        "/subjects/s/versions": [(200, [1, 2, 3])],
+        "/compatibility/subjects/s/versions/latest": [_FITTING],
+        "/compatibility/subjects/s/versions/1": [_FITTING],
+        "/compatibility/subjects/s/versions/2": [_REFUSING],
+        "/compatibility/subjects/s/versions/3": [_FITTING],
+        READY_PAGE: [(404, {})],
+        **{path: [answer] for path, answer in config.items()},
+    }
+    with _serving(answers) as server:
+        client = RegistryClient({"url": server.url, "request.timeout.ms": "5000"})
+        if refused:
+            with pytest.raises(SchemaRefused, match=f"for s: it does not fit {refused}"):
+                client.registered("s", _SCHEMA)
+        else:
+            assert client.registered("s", _SCHEMA) is None
         client.close()

@@ -24,6 +24,7 @@ _VARINT_BITS = 70
 _GROUP_END = 4
 _UNREADABLE = (ValueError, ArithmeticError, Untranslatable)
 _SIGN = 1 << 63
+_ENTRY = ["key", "value"]
 _WHOLE = Context(prec=200)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _WRAPPED = "google.protobuf."
@@ -65,14 +66,24 @@ class MessageReader:
         Raises:
             ValueError: it is no message.
         """
+        indexes, start = _indexes(data)
+        return self._read(self._class(_named(self._file, indexes)), data[start:])
+
+    def read_bare(self, data: bytes) -> dict[str, Any]:
+        """The schema's first message, with nothing before it; see `read`.
+
+        Raises:
+            ValueError: it is no message.
+        """
+        return self._read(self.named("")[1], data)
+
+    def _read(self, kind: type[Message], data: bytes) -> dict[str, Any]:
         from google.protobuf.message import DecodeError
 
-        indexes, start = _indexes(data)
-        kind = self._class(_named(self._file, indexes))
         try:
-            return self._plain(kind.FromString(data[start:]))
+            return self._plain(kind.FromString(data))
         except (*_UNREADABLE, DecodeError):
-            return self._apart(kind, data[start:])
+            return self._apart(kind, data)
 
     def _apart(self, kind: type[Message], data: bytes) -> dict[str, Any]:
         """Each of a message's fields by itself; a oneof's members are one."""
@@ -84,6 +95,8 @@ class MessageReader:
         except DecodeError as error:
             raise ValueError(str(error)) from error
         numbers, parts = _numbers(kind.DESCRIPTOR), list(_parts(data))
+        if not all(number for number, _ in parts):
+            raise ValueError("a field has the number 0")  # to which an empty message is blind
         found: dict[str, Any] = {}
         for name, get in self._getters(kind).items():
             own = b"".join(part for number, part in parts if number in numbers[name])
@@ -142,13 +155,18 @@ class MessageReader:
         return lambda m: single(getattr(m, name))
 
     def _entries(self, field: FieldDescriptor) -> _Get | None:
-        """Reads a map, whose keys are text in SQL; None: it is none."""
+        """Reads a map, whose keys are text in SQL; None: it is none.
+
+        Entries always have a key and a value: absent ones are empty.
+        """
         entry = field.message_type
-        if entry is None or not entry.GetOptions().map_entry:
+        if entry is None or not _holds_entries(entry):
             return None
         name = field.name
         key, value = (self._value(entry.fields_by_name[part]) for part in ("key", "value"))
-        return lambda m: {_text(key(k)): value(getattr(m, name)[k]) for k in getattr(m, name)}
+        if entry.GetOptions().map_entry:
+            return lambda m: {_text(key(k)): value(getattr(m, name)[k]) for k in getattr(m, name)}
+        return lambda m: {_text(key(e.key)): value(e.value) for e in getattr(m, name)}
 
     def _value(self, field: FieldDescriptor) -> _Get:
         """Makes a plain value of one value of a field."""
@@ -165,6 +183,14 @@ class MessageReader:
         if field.type in (field.TYPE_UINT64, field.TYPE_FIXED64):
             return lambda n: n - 2 * _SIGN if n >= _SIGN else n  # Java has no unsigned numbers
         return lambda value: value
+
+
+def _holds_entries(kind: Any) -> bool:
+    """Whether a list of it is a map: as protoc makes one, or as Kafka Connect does."""
+    if kind.GetOptions().map_entry:
+        return True
+    plain = not any(f.is_repeated for f in kind.fields)
+    return plain and kind.name.endswith("Entry") and [f.name for f in kind.fields] == _ENTRY
 
 
 def _numbers(kind: Any) -> Mapping[str, set[int]]:

@@ -1,4 +1,4 @@
-"""Records of formats with a schema registry, as the JSON that the judge reads.
+"""Records of formats with schemas, of a registry or their own columns', as JSON for the judge.
 
 Avro is read by fastavro and Protobuf by Google's library, one record at a time, so that the judge
 shares no code with the engine's readers.
@@ -10,7 +10,7 @@ import base64
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation
 from typing import Any
@@ -18,17 +18,21 @@ from typing import Any
 import orjson
 
 from holdfast.errors import SchemaMissing
+from holdfast.judge.read.declared_messages import declared_schema
 from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import Untranslatable, no_number, unreadable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import Schema, Schemas
-from holdfast.types.sources import Format, Sink, Source, WindowKind
+from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Translation", "plain_format", "translations"]
 
 _HEADER_BYTES = 5  # a zero and the schema's id
 _WINDOW_BYTES = 8
-_KNOWN = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
+_REGISTERED = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
+_MESSAGES = (Format.PROTOBUF, Format.PROTOBUF_NOSR)  # which never hold a single value
+_KNOWN = (*_REGISTERED, Format.PROTOBUF_NOSR)
+_NO_JSON = b"\xff"
 
 _ROUNDED = Context(prec=100, rounding=ROUND_HALF_UP)
 _UNROUNDED = Context(prec=100, traps=[InvalidOperation, Inexact])
@@ -47,55 +51,98 @@ def plain_format(form: Format) -> Format:
 
 
 class Translation:
-    """The keys and values of one stream's or table's topic."""
+    """The keys and values of one stream's or table's topic.
 
-    def __init__(self, of: Source | Sink, schemas: Schemas) -> None:
+    What cannot be read comes behind a byte that no JSON has: it may well be JSON itself.
+    """
+
+    def __init__(self, of: Source | Sink, schemas: Schemas | None) -> None:
         sink = isinstance(of, Sink)
-        self._key = _translate(of.key_format, schemas, _Shaper(of.key_columns, exact=sink))
+        keys = _Shaper(of.key_columns, exact=sink)
+        self._key = None
+        if of.key_columns:
+            self._key = _translate(of.key_format, schemas, keys, of.key_nullable)
         values = _Shaper(of.value_columns, wrapped=of.wrap_single, exact=sink, marks=not sink)
-        self._value = _translate(of.value_format, schemas, values)
+        self._value = _translate(of.value_format, schemas, values, of.nullable)
         times = {None: 0, WindowKind.SESSION: 2}.get(of.window, 1)
         self._behind = times * _WINDOW_BYTES
 
+    def add_key(self, other: Translation) -> None:
+        """Takes the keys of another stream or table over the topic if this one has none."""
+        if self._key is None:
+            self._key, self._behind = other._key, other._behind
+
     def key(self, data: bytes | None) -> bytes | None:
-        """JSON and the key's window; a key that cannot be read stays as it is, and is no JSON."""
+        """JSON and the key's window; a key that cannot be read is no JSON."""
         if self._key is None or data is None:
             return data
         cut = len(data) - self._behind
-        return _or_itself(self._key, data[:cut]) + data[cut:]
+        return _or_no_json(self._key, data[:cut]) + data[cut:]
 
     def value(self, data: bytes | None) -> bytes | None:
-        """JSON; a value that cannot be read stays as it is, and is no JSON."""
+        """JSON; a value that cannot be read is none."""
         if self._value is None or data is None:
             return data
-        return _or_itself(self._value, data)
+        return _or_no_json(self._value, data)
+
+
+class _Ambiguous(Translation):
+    """A topic whose keys or values are declared in several ways."""
+
+    def key(self, data: bytes | None) -> bytes | None:
+        return self.value(data)
+
+    def value(self, data: bytes | None) -> bytes | None:
+        raise Untranslatable("a topic whose bytes are declared in several ways")
 
 
 def translations(
     relations: Sequence[Source | Sink], schemas: Schemas | None
 ) -> Mapping[str, Translation]:
-    """The translations of the topics that need one; none without a registry."""
+    """The translations of the topics that need one; those of a registry need one that is there."""
     found: dict[str, Translation] = {}
-    if schemas is None:
-        return found
+    layouts: dict[str, list[object]] = {}
+    known_forms = _KNOWN if schemas is not None else (Format.PROTOBUF_NOSR,)
     for each in relations:
-        if each.key_format in _KNOWN or each.value_format in _KNOWN:
-            found.setdefault(each.topic, Translation(each, schemas))
+        if each.key_format not in known_forms and each.value_format not in known_forms:
+            continue
+        made, mine = Translation(each, schemas), list(_layouts(each))
+        known = layouts.setdefault(each.topic, mine)
+        if any(a != b for a, b in zip(known, mine, strict=True) if a and b):
+            found[each.topic] = _Ambiguous(each, schemas)
+        else:
+            layouts[each.topic] = [a or b for a, b in zip(known, mine, strict=True)]
+            found.setdefault(each.topic, made).add_key(made)
     return found
 
 
-def _or_itself(translate: _Translate, data: bytes) -> bytes:
+def _layouts(of: Source | Sink) -> Iterator[object]:
+    """The facts that the bytes of keys and of values depend on; None: they have no columns."""
+    parts = (
+        (of.key_format, of.key_columns, of.key_nullable),
+        (of.value_format, of.value_columns, of.nullable),
+    )
+    for form, columns, nullable in parts:
+        declared = (columns, nullable) if form is Format.PROTOBUF_NOSR else ()
+        yield (form, *declared) if columns else None
+
+
+def _or_no_json(translate: _Translate, data: bytes) -> bytes:
     try:
         return translate(data)
     except _BAD:
-        return data
+        return _NO_JSON + data
 
 
-def _translate(form: Format, schemas: Schemas, shaper: _Shaper) -> _Translate | None:
-    if form not in _KNOWN:
-        return None
-    if form is Format.PROTOBUF:  # its messages never hold a single value
+def _translate(
+    form: Format, schemas: Schemas | None, shaper: _Shaper, nullable: Nullable
+) -> _Translate | None:
+    if form in _MESSAGES:
         shaper = replace(shaper, wrapped=True, digits=_ROUNDED)
+    if form is Format.PROTOBUF_NOSR:
+        return _declared(shaper, nullable)
+    if form not in _REGISTERED or schemas is None:
+        return None
     readers: dict[int, _Read] = {}
 
     def translate(data: bytes) -> bytes:
@@ -108,6 +155,18 @@ def _translate(form: Format, schemas: Schemas, shaper: _Shaper) -> _Translate | 
                 raise ValueError(f"its schema is of type {schema.kind}")
             readers[number] = _READERS[form](schema)
         return shaper.written(readers[number](data[_HEADER_BYTES:]))
+
+    return translate
+
+
+def _declared(shaper: _Shaper, nullable: Nullable) -> _Translate:
+    """Reads messages of the declared columns; the schema is compiled for the first one."""
+    readers: list[MessageReader] = []
+
+    def translate(data: bytes) -> bytes:
+        if not readers:
+            readers.append(MessageReader(declared_schema(shaper.columns, nullable)))
+        return shaper.written(readers[0].read_bare(data))
 
     return translate
 

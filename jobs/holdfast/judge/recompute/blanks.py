@@ -17,6 +17,7 @@ _ZERO: Mapping[Base, Any] = {
     Base.BOOLEAN: False, Base.INTEGER: 0, Base.BIGINT: 0, Base.DOUBLE: 0.0,
     Base.STRING: "", Base.BYTES: "",
 }  # fmt: skip
+_MESSAGES = (Format.PROTOBUF, Format.PROTOBUF_NOSR)
 _LISTS: Mapping[Base, Any] = {Base.ARRAY: [], Base.MAP: {}}
 
 
@@ -33,7 +34,7 @@ class Blanks:
             if form is Format.PROTOBUF and schema is not None and schema.fixed:
                 raise Untranslatable("results in a Protobuf schema that is given by its id")
         self._keys, self._values = (
-            _Defaults(columns, nullable) if form is Format.PROTOBUF else None
+            _Defaults(columns, nullable) if form in _MESSAGES else None
             for columns, form, nullable, _ in parts
         )
         self._width = len(sink.key_columns)

@@ -63,6 +63,12 @@ class StatefulQuery(QueryRun):
         markers = [report.marker for report in self._known.values() if report.marker is not None]
         return any(marker.held_back_below(planned.watermark_ms) for marker in markers)
 
+    def stream_times(self) -> list[int]:
+        """The stream time of each state partition after the last batch; empty before the first."""
+        reports = [report for _, report in sorted(dict(self._known).items())]
+        times = [r.marker.stream_time_ms for r in reports if r.marker is not None]
+        return times if len(times) == self.plan.state_partitions else []
+
     def plan_of(self, layout: Layout, changelog: TopicInfo) -> QueryPlan:
         """The plan for the query's state in another generation."""
         return replace(

@@ -1,5 +1,6 @@
 """One attempt to rescale a query: copies its state beside the batches, and switches between two.
 
+    times       windows that some state partitions have closed, and others not, cannot be one
     topic       a changelog of the next generation, made by nobody else
     copy        executors copy the changelog, some of each share at a time; standbys are warmed
     bar         no batch of the query begins
@@ -83,6 +84,8 @@ class Attempt:
             HoldfastError: no attempt would.
         """
         query_id, layouts = self._plan.query.id, self._services.layouts
+        # Before hours of copying; between the batches it is checked again.
+        check_times(self._plan.query, self._run.stream_times(), self._wanted)
         new = self._next()
         layouts.copying(query_id, new.generation)
         try:

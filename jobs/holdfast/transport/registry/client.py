@@ -7,14 +7,22 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
+from holdfast.transport.registry.limited import limit_answers
 from holdfast.transport.registry.readiness import Readiness
-from holdfast.types.schemas import START_REGISTRY, Registered, Schema, SchemaKind, Schemas
+from holdfast.types.schemas import (
+    ANSWER_BYTES_MAX,
+    START_REGISTRY,
+    Registered,
+    Schema,
+    SchemaKind,
+    Schemas,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as _Found
@@ -27,6 +35,8 @@ _TIMEOUT_MS = "request.timeout.ms"
 _TOKEN = "bearer.auth.token"  # noqa: S105 - the name of a property
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 _REFUSALS = (409, 422)
+_TRANSITIVE = "_TRANSITIVE"  # levels at which a schema has to fit all versions
+_DEPTH_MAX = 100  # of references
 _REFERENCES_MAX = 1_000  # schemas that one schema refers to, directly or not
 
 
@@ -63,7 +73,7 @@ class RegistryClient:
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Raises `RegistryUnavailable`: there is no url, or a certificate cannot be read."""
         self._url = properties.get("url", "")
-        self._client = _client(properties)
+        self._client = _client(properties, self._odd)
         self._readiness = Readiness(properties)
         self._lock = Lock()
         self._by_id: dict[int, Schema] = {}
@@ -115,11 +125,37 @@ class RegistryClient:
         return found.schema_id
 
     def _refuse_unfit(self, subject: str, wanted: _Found) -> None:
-        """Raises `SchemaRefused` unless the schema fits the subject's newest one, if it has any."""
+        """Raises `SchemaRefused` unless the schema fits the subject's versions, if it has any."""
         missing = f"no subject {subject}"
         with suppress(SchemaMissing):
-            if not self._asked(lambda: self._client.test_compatibility(subject, wanted), missing):
-                raise self._refused(f" for {subject}: it does not fit the newest one")
+            self._refuse_unlike(subject, wanted, "latest")
+            if not self._level(subject).endswith(_TRANSITIVE):
+                return
+            versions = self._asked(lambda: self._client.get_versions(subject), missing)
+            for version in sorted(versions, reverse=True):
+                self._refuse_unlike(subject, wanted, version)
+
+    def _refuse_unlike(
+        self, subject: str, wanted: _Found, version: int | Literal["latest"]
+    ) -> None:
+        missing = f"no version {version} of {subject}"
+        if not self._asked(
+            lambda: self._client.test_compatibility(subject, wanted, version), missing
+        ):
+            which = "the newest version" if version == "latest" else f"version {version}"
+            raise self._refused(f" for {subject}: it does not fit {which}")
+
+    def _level(self, subject: str) -> str:
+        """The compatibility level of a subject, or of all; empty: it cannot be read.
+
+        Some registries let users register who may not read it.
+        """
+        with suppress(RegistryUnavailable):
+            for of in (subject, None):
+                with suppress(SchemaMissing):
+                    found = self._asked(partial(self._client.get_config, of), "no level")
+                    return str(found.compatibility_level or found.compatibility or "")
+        return ""
 
     def _newest(self, subject: str) -> Any:
         # The library would answer from its memory, for ever.
@@ -138,22 +174,30 @@ class RegistryClient:
         except ValueError:
             raise self._odd(f"a schema of type {found.schema_type}") from None
         references: dict[str, str] = {}
-        for name, text in self._references(found, set()):
+        for name, text in self._references(found, {}, 0):
             references.setdefault(name, text)
         return Schema(kind, found.schema_str, tuple(references.items()))
 
-    def _references(self, found: _Found, seen: set[tuple[str, int]]) -> Iterator[tuple[str, str]]:
+    def _references(
+        self, found: _Found, seen: dict[tuple[str, int], int], depth: int
+    ) -> Iterator[tuple[str, str]]:
+        """The schemas that one refers to, each after those it needs; `seen`: their letters."""
+        if depth > _DEPTH_MAX:
+            raise self._odd(f"a schema whose references go more than {_DEPTH_MAX} deep")
         for each in found.references or ():
             subject, version = str(each.subject), int(each.version or 0)
             if (subject, version) in seen or len(seen) > _REFERENCES_MAX:
                 continue
-            seen.add((subject, version))
             inner = self._asked(
                 lambda s=subject, v=version: self._client.get_version(s, v),  # type: ignore[misc]
                 f"no version {version} of {subject}",
             )
-            yield from self._references(inner.schema, seen)
-            yield str(each.name), str(inner.schema.schema_str)
+            text = str(inner.schema.schema_str)
+            seen[subject, version] = len(text)
+            if sum(seen.values()) > ANSWER_BYTES_MAX:
+                raise self._odd(f"a schema that refers to more than {ANSWER_BYTES_MAX} letters")
+            yield from self._references(inner.schema, seen, depth + 1)
+            yield str(each.name), text
 
     def _asked(self, call: Callable[[], _Result], missing: str) -> _Result:
         """The answer; a denial counts only of a registry that has read all its schemas."""
@@ -176,6 +220,8 @@ class RegistryClient:
             raise
         except json.JSONDecodeError:
             raise self._odd("something that is not JSON") from None
+        except RecursionError:
+            raise self._odd("JSON that is nested without an end") from None
         except Exception as error:  # noqa: BLE001
             # httpx, ssl and the library itself raise many kinds, none of them about our request.
             raise self._away(f"does not answer ({type(error).__name__}: {error})") from None
@@ -254,7 +300,9 @@ def _short(text: object) -> str:
     return str(text)[:300]
 
 
-def _client(properties: Mapping[str, str]) -> SchemaRegistryClient:
+def _client(
+    properties: Mapping[str, str], refused: Callable[[str], HoldfastError]
+) -> SchemaRegistryClient:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     known: dict[str, Any] = dict(properties)
@@ -270,9 +318,11 @@ def _client(properties: Mapping[str, str]) -> SchemaRegistryClient:
         known["bearer.auth.credentials.source"] = "STATIC_TOKEN"
         known.setdefault("bearer.auth.logical.cluster", "default")
     try:
-        return SchemaRegistryClient(known)
+        made = SchemaRegistryClient(known)
     except (ValueError, TypeError, OSError) as error:
         raise RegistryUnavailable(
             f"The client of the schema registry cannot start: {error}",
             action="check schema.registry.url and the files in schema.registry.ssl.*",
         ) from None
+    limit_answers(made._rest_client.session, known["timeout"], refused)
+    return made

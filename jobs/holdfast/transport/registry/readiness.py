@@ -39,8 +39,9 @@ class Readiness:
     def _not_ready(self, page: str) -> bool:
         import httpx
 
-        with suppress(httpx.HTTPError, httpx.InvalidURL, OSError):
-            return self._client.get(page).status_code == HTTPStatus.SERVICE_UNAVAILABLE
+        away = suppress(httpx.HTTPError, httpx.InvalidURL, OSError)
+        with away, self._client.stream("GET", page) as answer:  # a body may have no end
+            return answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE
         return False
 
     @cached_property

@@ -52,9 +52,12 @@ def server(registry: RegistryStatus, tmp_path_factory: pytest.TempPathFactory) -
         yield found
 
 
-def _explained(server: Served, who: str, options: str) -> Any:
-    text = f"EXPLAIN CREATE STREAM x WITH ({options});"
-    found = plain.post(f"{server.url}/ksql", json={"ksql": text}, headers=bearer(f"t-{who}")).json()
+def _explained(
+    server: Served, who: str, options: str, *, before: str = "", **properties: object
+) -> Any:
+    text = f"{before}EXPLAIN CREATE STREAM x WITH ({options});"
+    body = {"ksql": text, "streamsProperties": properties}
+    found = plain.post(f"{server.url}/ksql", json=body, headers=bearer(f"t-{who}")).json()
     return found[0]["executionPlan"] if isinstance(found, list) else found["message"]
 
 
@@ -65,6 +68,18 @@ def test_columns_come_from_the_registry(server: Served, ids: dict[str, int]) -> 
         assert "amount" in _explained(server, "all", f"{inferred}, VALUE_SCHEMA_ID={ids[topic]}")
     missing = _explained(server, "all", "KAFKA_TOPIC='none', VALUE_FORMAT='AVRO'")
     assert "none-value" in missing
+
+
+def test_a_format_may_come_from_a_set_of_the_session(server: Served, ids: dict[str, int]) -> None:
+    inferred, name = f"KAFKA_TOPIC='{_SEEN}'", "ksql.persistence.default.format.value"
+    assert "AMOUNT BIGINT" in _explained(server, "all", inferred, before=f"SET '{name}'='avro'; ")
+    assert "AMOUNT BIGINT" in _explained(server, "all", inferred, **{name: "AVRO"})
+    with_id = f"{inferred}, VALUE_SCHEMA_ID={ids[_SEEN]}"
+    assert "amount" in _explained(server, "all", with_id, **{name: "AVRO"})
+    unset = _explained(server, "all", inferred, before=f"UNSET '{name}'; ", **{name: "AVRO"})
+    assert "AMOUNT" not in unset
+    secret = _explained(server, "orders", f"KAFKA_TOPIC='{_SECRET}'", **{name: "AVRO"})
+    assert "amount" not in secret.lower()
 
 
 def test_a_client_learns_nothing_of_topics_that_it_may_not_see(

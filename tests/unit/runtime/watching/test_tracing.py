@@ -47,7 +47,7 @@ class _Spark:
 def test_many_batches_of_a_query_need_one_accumulator_and_each_has_its_own_reads() -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracer, spark = Tracer(provider), _Spark()
+    tracer, spark = Tracer(provider, 2), _Spark()
     (query,) = compile_text(SQL).queries
     for number in range(5):
         place = tracer.reading(cast("SparkContext", spark), query)
@@ -58,6 +58,13 @@ def test_many_batches_of_a_query_need_one_accumulator_and_each_has_its_own_reads
     reads = [dict(s.attributes or {}) for s in exporter.get_finished_spans() if s.name == "read"]
     assert [r["messaging.destination.partition.id"] for r in reads] == ["0", "1", "2", "4"]
     assert len(spark.made) == 1
+
+
+def test_headers_are_read_only_if_batches_are_traced() -> None:
+    assert TracingSettings().links_read == 0
+    assert TracingSettings(endpoint="http://c:4318").links_read == 128
+    assert TracingSettings(endpoint="http://c:4318", sample_share=0).links_read == 0
+    assert TracingSettings(endpoint="http://c:4318", links=0).links_read == 0
 
 
 def _opened(endpoint: str, sample_share: float = 1.0) -> Tracer:

@@ -19,6 +19,7 @@ from holdfast.serve.http.ksql.entities import (
 )
 from holdfast.serve.http.ksql.queries import properties_of, statement_of
 from holdfast.serve.http.ksql.schemas import needed_schemas
+from holdfast.serve.http.ksql.session import Session
 from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
 from holdfast.serve.http.request import Request
 from holdfast.serve.visible import visible
@@ -80,11 +81,11 @@ class KsqlStatements:
         body = await request.json_object()
         queries = self._context.queries
         text = await statement_of(queries, body, ("ksql", "sql"))
-        properties_of(body)
+        session = Session(properties_of(body))
         found: list[_Entity] = []
         for one, parsed in await queries.work(text, statements_in, text):
             try:
-                entity = await self._one(one, parsed, client)
+                entity = await self._one(one, parsed, session, client)
             except _QueryEndpoint as error:
                 await request.fail(error, one, QUERY_ENDPOINT)
                 return
@@ -101,7 +102,11 @@ class KsqlStatements:
         raise BadRequest("query servers do not insert rows.", action=_HOW_TO_CHANGE)
 
     async def _one(
-        self, text: str, statement: Statement | HoldfastError | None, client: Client
+        self,
+        text: str,
+        statement: Statement | HoldfastError | None,
+        session: Session,
+        client: Client,
     ) -> _Entity | None:
         script = Script(text)
         if statement is None:
@@ -111,11 +116,15 @@ class KsqlStatements:
         if isinstance(statement, Explain) and isinstance(
             statement.statement, CreateSource | CreateAs | InsertSelect
         ):
-            return await self._planned(statement.at, statement.statement, script, client)
+            text = _without_explain(text, statement.at)
+            return await self._planned(text, statement.statement, session, client)
         handler = self._handlers.get(type(statement))
         if handler is not None:
             return handler(statement, script, client)
-        if isinstance(statement, Define | Undefine | SetProperty | UnsetProperty):
+        if isinstance(statement, SetProperty | UnsetProperty):
+            session.take(statement)
+            return None
+        if isinstance(statement, Define | Undefine):
             return None
         raise _refused(statement, script)
 
@@ -168,9 +177,9 @@ class KsqlStatements:
 
     async def _planned(
         self,
-        at: int,
+        text: str,
         statement: CreateSource | CreateAs | InsertSelect,
-        script: Script,
+        session: Session,
         client: Client,
     ) -> _Entity:
         for name in _named(statement):
@@ -179,21 +188,22 @@ class KsqlStatements:
         # rest.
         known = visible(self._context.serving.catalog.topology(), client.may_read)
         results = (sink.as_source() for sink in known.results)
-        after = replace(known.topology, sources=(*known.topology.sources, *results))
-        text = _without_explain(script.text, at)
-        schemas = await self._schemas(statement, client)
+        after = session.over(replace(known.topology, sources=(*known.topology.sources, *results)))
+        schemas = await self._schemas(statement, after, client)
         planned = await self._context.queries.work(text, planned_after, text, after, schemas)
         return {"@type": "executionPlan", "executionPlan": explain(_added(planned, after))}
 
     async def _schemas(
-        self, statement: CreateSource | CreateAs | InsertSelect, client: Client
+        self, statement: CreateSource | CreateAs | InsertSelect, after: Topology, client: Client
     ) -> tuple[Registered, ...] | None:
         registry = registry_of(self._context.serving.settings.registry.client())
         if registry is None:
             return None
         topics = frozenset(each.topic for each in self._visible(client).values())
         every = client.reads_all
-        return await asyncio.to_thread(needed_schemas, statement, registry, topics, every=every)
+        return await asyncio.to_thread(
+            needed_schemas, statement, registry, after, topics, every=every
+        )
 
     def _of_select(self, asked: SelectQuery, client: Client) -> _Entity:
         topology, name = self._topology(client), asked.select.source.text
