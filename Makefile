@@ -190,8 +190,8 @@ docs: setup ## write the tables of properties (tuning.md) and of the charts' val
 
 .PHONY: types
 types: setup-dev $(AIRFLOW_DEV_STAMP) ## mypy --strict; the DAGs beside Airflow's own types
-	@$(BIN)/mypy
-	@MYPYPATH=dags $(AIRFLOW_BIN)/mypy dags tests/dags/*.py
+	@MYPYPATH=dags $(AIRFLOW_BIN)/mypy --cache-dir .mypy_cache/airflow dags tests/dags/*.py & \
+	  status=0; $(BIN)/mypy || status=$$?; wait $$! || status=$$?; exit $$status
 
 .PHONY: layers
 layers: setup-dev ## import-linter: a folder imports only from those after it

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,21 +128,29 @@ async def _all(answer: Answer) -> list[Any]:
     return sorted(found, key=repr)
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, tuple[DictReader, QueryEngine]]]:
+    """A reader and an engine for each table: the start of an engine's workers takes most time."""
+    readers = {name: DictReader(CATALOG.table(name), batch=2) for name in TABLES}
+    made = {name: (reader, QueryEngine(CATALOG, reader)) for name, reader in readers.items()}
+    yield made
+    for _, engine in made.values():
+        asyncio.run(engine.aclose())
+
+
 @settings(max_examples=100)
 @given(questions())
 def test_a_pull_query_finds_what_duckdb_finds_among_all_rows(
+    servers: dict[str, tuple[DictReader, QueryEngine]],
     question: tuple[str, dict[bytes, bytes], str, str],
 ) -> None:
     name, rows, condition, items = question
-    reader = DictReader(CATALOG.table(name), batch=2)
-    reader.commit(dict(rows))
+    reader, engine = servers[name]
+    reader.commit(dict.fromkeys(reader.contents()) | rows)  # those of the example before go
 
     async def asked() -> list[Any]:
-        engine = QueryEngine(CATALOG, reader)
         sql = f"SELECT {items} FROM {name} WHERE {condition};"
-        found = await _all(await engine.ask(Ask(sql, properties=SCAN)))
-        await engine.aclose()
-        return found
+        return await _all(await engine.ask(Ask(sql, properties=SCAN)))
 
     assert asyncio.run(asked()) == _in_duckdb(name, rows, condition, items)
 
