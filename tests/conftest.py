@@ -41,6 +41,7 @@ LAYERS = (
     "simulation",
 )
 
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 settings.register_profile(
     "default", deadline=None, print_blob=True, suppress_health_check=_SLOW_IS_FINE
@@ -149,11 +150,15 @@ def spark_context() -> Iterator[SparkContext]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
 
+    from holdfast.runtime.jvm.class_archive import archive_options
+
     conf = SparkConf().setMaster("local[2]").setAppName("holdfast-tests")
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # Many short queries: the second compiler takes more time than it gives.
+        "spark.driver.extraJavaOptions": f"{_QUICK_JAVA} {archive_options()}",
     }.items():
         conf.set(name, value)
     context = SparkContext(conf=conf)

@@ -27,7 +27,7 @@ _NEVER = (
     "snapshot.uri", "standby.replicas",
     "state.cleanup.delay.ms", "state.dir", "state.remote.password.file",
     "state.remote.timeout.ms", "state.remote.uri", "state.remote.user",
-    "tracing.endpoint", "tracing.sample.share",
+    "tracing.endpoint", "tracing.links", "tracing.sample.share",
     "kafka.plugin.library.paths", "kafka.sasl.kerberos.kinit.cmd", "kafka.bootstrap.servers",
     "kafka.sasl.password", "kafka.sasl.password.file", "kafka.ssl.engine.location",
     "kafka.ssl.ca.location", "kafka.debug", "kafka.client.id", "kafka.",

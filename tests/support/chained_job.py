@@ -58,12 +58,15 @@ class Events:
 
     @contextmanager
     def coming_in(self) -> Iterator[None]:
-        """Adds records all the time, some hundreds at once."""
+        """Adds records all the time, fewer than a busy machine's job takes in that time.
+
+        Otherwise the wait for the end is the work on a backlog, whose size nobody chose.
+        """
         ended = threading.Event()
 
         def write() -> None:
             while not ended.wait(0.1):
-                self.produce(400)
+                self.produce(40)
 
         writer = threading.Thread(target=write)
         writer.start()

@@ -54,8 +54,8 @@ class _Handler(Handler):
         self.answer(200, answer, "application/x-protobuf")
 
 
-def facts(span: Span) -> dict[str, Any]:
-    """The attributes of a span."""
+def facts(span: Span | Span.Link) -> dict[str, Any]:
+    """The attributes of a span or a link."""
     return {
         each.key: getattr(each.value, str(each.value.WhichOneof("value")))
         for each in span.attributes

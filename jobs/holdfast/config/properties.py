@@ -371,6 +371,12 @@ def _tracing() -> tuple[Property, ...]:
             values.number(0, 1),
             "the share of batches that are traced",
         ),
+        Property(
+            "tracing.links",
+            ("tracing", "links"),
+            values.whole(0, 1000),
+            "the most traces of records (header `traceparent`) that a batch links to; 0: none",
+        ),
     )
 
 

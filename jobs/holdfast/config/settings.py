@@ -173,6 +173,12 @@ class TracingSettings:
 
     endpoint: str = ""
     sample_share: float = 1.0  # of batches
+    links: int = 128  # the most of a batch; OpenTelemetry keeps as many by default
+
+    @property
+    def links_read(self) -> int:
+        """How many links are read from the headers of records, at most; 0: headers are not read."""
+        return self.links if self.endpoint and self.sample_share else 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from holdfast.tasks.pack.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query
+from holdfast.types.trace_links import TRACEPARENT, TraceLinks
 
 __all__ = ["read", "read_packed", "reader"]
 
@@ -26,26 +27,38 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def read(options: IngestOptions, wanted: KafkaRange) -> Iterator[pa.RecordBatch]:
+def read(
+    options: IngestOptions, wanted: KafkaRange, links: TraceLinks | None = None
+) -> Iterator[pa.RecordBatch]:
     """Record batches of a range: the wanted columns of its input, and those that ingest adds.
+
+    Args:
+        links: gathers the traces of its records.
 
     Raises:
         DataLoss: records are gone, and `fail.on.data.loss` is set.
         UndecodableRecord: a record cannot be decoded, and `deserialization.error` is "fail".
     """
-    return _without_collections(_decoded(options.inputs[wanted.side], wanted))
+    return _without_collections(_decoded(options.inputs[wanted.side], wanted, links))
 
 
 def read_packed(
-    options: IngestOptions, query: Query, state_partitions: int, wanted: KafkaRange
+    options: IngestOptions,
+    query: Query,
+    state_partitions: int,
+    wanted: KafkaRange,
+    links: TraceLinks | None = None,
 ) -> Iterator[tuple[int, bytes]]:
     """Reads and packs a range: yields state partitions and blobs (`tasks.pack.packing`).
+
+    Args:
+        links: gathers the traces of its records.
 
     Raises:
         DataLoss, UndecodableRecord: as `read`.
     """
     sides = range(len(query.inputs)) if query.read_once else [wanted.side]
-    batches = _decoded(options.inputs[wanted.side], wanted)
+    batches = _decoded(options.inputs[wanted.side], wanted, links)
     return _without_collections(Packer(query, state_partitions, sides)(batches))
 
 
@@ -58,11 +71,15 @@ def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
         gc.enable()
 
 
-def _decoded(options: IngestOptions, partition: KafkaRange) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    options: IngestOptions, partition: KafkaRange, links: TraceLinks | None
+) -> Iterator[pa.RecordBatch]:
     decoder = RecordDecoder(options)
     letters = DeadLetters(options, partition.partition)
     try:
         for chunk in _chunks(options, partition):
+            if links is not None:
+                links.see(chunk.last_headers(TRACEPARENT))
             batch, bad = decoder.decode(chunk, partition.partition)
             _set_aside(options, letters, partition.partition, bad)
             if batch.num_rows:

@@ -47,10 +47,10 @@ _QUICK = "-XX:TieredStopAtLevel=1"
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """A running broker; `created` (seconds since the epoch) tells it from a reused pid."""
+    """A running broker; `born` (its birth) tells it from a reused pid."""
 
     pid: int
-    created: float
+    born: str
     port: int
 
     @property
@@ -110,10 +110,10 @@ class LocalKafka:
         if running is None:
             return False
         served = serves_producers(running.port)  # else its present session is unknown
-        if end(running.pid, running.created, signal.SIGTERM):
+        if end(running.pid, running.born, signal.SIGTERM):
             if served:
                 session_ended(self._data)
-        elif not end(running.pid, running.created, signal.SIGKILL):
+        elif not end(running.pid, running.born, signal.SIGKILL):
             raise KafkaUnavailable(
                 f"Kafka (pid {running.pid}) did not end within {STOP_S:.0f} s of SIGKILL.",
                 action="look at the process; it may wait for its disk.",

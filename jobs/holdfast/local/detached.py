@@ -17,6 +17,7 @@ import psutil
 
 from holdfast.errors import Refused
 from holdfast.local.probe import HOST, taken
+from holdfast.types.births import born, lives, upgraded
 
 __all__ = [
     "STOP_S",
@@ -46,7 +47,7 @@ class _Status(Protocol):
     def pid(self) -> int: ...
 
     @property
-    def created(self) -> float: ...
+    def born(self) -> str: ...
 
     @property
     def port(self) -> int: ...
@@ -55,15 +56,14 @@ class _Status(Protocol):
 Status = TypeVar("Status", bound=_Status)
 
 
-def launch(command: Sequence[str], output: Path) -> tuple[int, float]:
+def launch(command: Sequence[str], output: Path) -> tuple[int, str]:
     """Start a program in a session of its own: Ctrl-C in a terminal must not reach it.
 
     Args:
         output: the file for its output; replaced.
 
     Returns:
-        Its pid, and when it was started (seconds since the epoch), which tells it from a later
-        process with the same pid.
+        Its pid and its birth, which tells it from a later process with the same pid.
     """
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -74,17 +74,12 @@ def launch(command: Sequence[str], output: Path) -> tuple[int, float]:
             start_new_session=True,
         )
     _children[process.pid] = process
-    return process.pid, psutil.Process(process.pid).create_time()
+    return process.pid, born(process.pid)
 
 
-def alive(pid: int, created: float) -> bool:
-    """Whether the program with this pid and start time (seconds since the epoch) runs."""
-    try:
-        process = psutil.Process(pid)
-        same = abs(process.create_time() - created) < 1.0
-        found = same and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        found = False
+def alive(pid: int, birth: str) -> bool:
+    """Whether the program with this pid and birth runs; reaps it if it was this process's."""
+    found = lives(pid, birth)
     if not found and pid in _children:
         _children.pop(pid).wait()  # reap it: it has ended
     return found
@@ -93,10 +88,10 @@ def alive(pid: int, created: float) -> bool:
 def recorded(record: Path, kind: Callable[..., Status]) -> Status | None:
     """The running program that a file records as JSON; None if it does not run."""
     try:
-        found = kind(**json.loads(record.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
+        found = kind(**upgraded(json.loads(record.read_text(encoding="utf-8"))))
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return None
-    return found if alive(found.pid, found.created) else None
+    return found if alive(found.pid, found.born) else None
 
 
 def why_silent(
@@ -111,7 +106,7 @@ def why_silent(
     """
     deadline = time.monotonic() + _START_S
     while not answers(program.port):
-        ended = not alive(program.pid, program.created)
+        ended = not alive(program.pid, program.born)
         if ended or time.monotonic() >= deadline:
             what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
             return (
@@ -122,13 +117,13 @@ def why_silent(
     return ""
 
 
-def end(pid: int, created: float, how: signal.Signals) -> bool:
+def end(pid: int, birth: str, how: signal.Signals) -> bool:
     """Signal a program and wait up to `STOP_S`; True once it is gone."""
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(pid).send_signal(how)
     deadline = time.monotonic() + STOP_S
     # Not psutil's wait(): it would hang on a dead child that another process has yet to reap.
-    while alive(pid, created):
+    while alive(pid, birth):
         if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_S)

@@ -45,12 +45,12 @@ _PROPERTIES = Path(__file__).with_suffix(".properties")  # what it has in the cl
 class RegistryStatus:
     """A running registry.
 
-    `created` (seconds since the epoch) tells it from a reused pid; its data are in Kafka at
+    `born` (its birth) tells it from a reused pid; its data are in Kafka at
     `bootstrap_servers`.
     """
 
     pid: int
-    created: float
+    born: str
     port: int
     bootstrap_servers: str
 
@@ -112,9 +112,9 @@ class LocalRegistry:
         running = self.status()
         if running is None:
             return False
-        end(running.pid, running.created, signal.SIGTERM)
+        end(running.pid, running.born, signal.SIGTERM)
         end_session(running.pid, grace_s=0)
-        if not end(running.pid, running.created, signal.SIGKILL):
+        if not end(running.pid, running.born, signal.SIGKILL):
             raise RegistryUnavailable(
                 f"The registry (pid {running.pid}) did not end within {STOP_S:.0f} s of SIGKILL.",
                 action="look at the process; it may wait for its disk.",

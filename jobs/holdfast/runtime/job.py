@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, ResultRefused
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
-from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
+from holdfast.runtime.jvm.spark_internals import leave_sigterm_to_python, no_numpy_to_java
 from holdfast.runtime.jvm.starting import ends_at_once
 from holdfast.runtime.lease import Lease, this_driver
 from holdfast.runtime.purge import Purge
@@ -205,6 +205,7 @@ def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkContext]:
     no_numpy_to_java()
     with ends_at_once():
         context = spark_context(settings)
+        leave_sigterm_to_python(context)
     # After Spark has started, because Spark's own handlers would replace these.
     _on_signals(stop)
     try:

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, JobOwned
 from holdfast.state.topics.orders import Driver, OrderBook
 from holdfast.transport.cluster.membership import LIVES_S, Membership, has_member
+from holdfast.types.births import after_boot, lives, machine, written
 from holdfast.types.ids import driver_group
 
 __all__ = ["NAME_VARIABLE", "Lease", "look_before", "this_driver"]
@@ -67,9 +66,9 @@ def _driver(settings: Settings, name: str, key: str) -> Driver:
     return Driver(
         name=name or f"pid {pid} on {socket.gethostname()}, home {home}",
         key=key,
-        machine=_machine(),
+        machine=machine(),
         pid=pid,
-        born=_born(psutil.Process()),
+        born=after_boot(pid),
         since_ms=int(time.time() * 1000),
     )
 
@@ -177,15 +176,6 @@ class Lease:
         self.stop.set()
 
 
-def _machine() -> str:
-    """Name of the place in which this process's pid means something."""
-    places = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid")
-    try:
-        return f"{Path(places[0]).read_text().strip()} {Path(places[1]).readlink()}"
-    except OSError:  # not Linux
-        return socket.gethostname()
-
-
 def _same(one: Driver, other: Driver) -> bool:
     """Whether both are the same driver, restarted by whoever sees to there being only one."""
     return bool(one.key) and (one.name, one.key) == (other.name, other.key)
@@ -193,22 +183,8 @@ def _same(one: Driver, other: Driver) -> bool:
 
 def _ended(driver: Driver) -> bool:
     """Whether a driver of this machine has ended."""
-    if driver.machine != _machine():
-        return False
-    try:
-        process = psutil.Process(driver.pid)
-        same = abs(_born(process) - driver.born) < 1.0
-        return not same or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return True
-
-
-def _born(process: psutil.Process) -> float:
-    """When a process started, in seconds after the machine's boot.
-
-    Its wall-clock start time is no identity: psutil moves it when the clock jumps.
-    """
-    return float(process.create_time() - psutil.boot_time())
+    here = driver.machine == machine()
+    return here and not lives(driver.pid, written(driver.born, driver.machine))
 
 
 def _told(driver: Driver) -> str:

@@ -10,6 +10,7 @@ from holdfast.state.changelog import CommitMarker
 from holdfast.types.ids import OffsetRange, state_name
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.topology import Query
+from holdfast.types.trace_links import TraceLink
 
 __all__ = [
     "Assigned",
@@ -171,7 +172,8 @@ class TaskReport:
 
     Durations in seconds.  `skipped`: the batch was already committed.  `restored_*` are zero
     unless this task opened the store.  `snapshot`: None without `snapshot.uri`.  `began_s`: when
-    it began, by its executor's clock, in seconds since 1970.
+    it began, by its executor's clock, in seconds since 1970.  `links`: to the traces of the
+    records that a stateless task has read.
     """
 
     partition: int
@@ -198,3 +200,4 @@ class TaskReport:
     put_seconds: float = 0.0
     began_s: float = 0.0
     snapshot: SnapshotState | None = None
+    links: tuple[TraceLink, ...] = ()

@@ -93,6 +93,12 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def last_headers(self, name: str) -> Iterator[tuple[int, bytes | None]]:
+        """Offset and last header of that name, for each record that has headers at all."""
+        for offset, record in zip(self.offsets, self.headers, strict=False):
+            if record:
+                yield offset, _last(name, record)
+
     def part(self, start: int, end: int, position: int) -> Chunk:
         """The records number `start` to `end` (exclusive), without headers."""
         return Chunk(
@@ -345,10 +351,16 @@ def _offset(message: Message) -> int:
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     found = message.headers()
-    if not found:
-        return []
+    return _pairs(found) if found else []
+
+
+def _pairs(found: Any) -> list[tuple[str, bytes | None]]:
     pairs = found.items() if isinstance(found, dict) else found
     return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
+
+
+def _last(name: str, record: list[tuple[str, bytes | None]]) -> bytes | None:
+    return next((value for header, value in reversed(record) if header == name), None)
 
 
 _COLUMNS: dict[str, Callable[[list[Message]], list[Any]]] = {
@@ -370,6 +382,12 @@ class _Fetched(Chunk):
 
     def __len__(self) -> int:
         return len(self.values)  # not the batch: chunks are appended to
+
+    def last_headers(self, name: str) -> Iterator[tuple[int, bytes | None]]:
+        """As of any chunk; reads the headers of one record after the other."""
+        for message in self._batch:
+            if found := message.headers():
+                yield _offset(message), _last(name, _pairs(found))
 
     def __getattr__(self, name: str) -> list[Any]:
         """Creates a column; Python only calls this for missing attributes."""

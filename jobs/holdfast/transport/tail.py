@@ -1,9 +1,19 @@
-"""Follows the ends of many topic partitions, read_committed, with one consumer."""
+"""Follows the ends of many topic partitions, read_committed, with one consumer.
+
+A consumer may stop fetching a topic partition without an error, for a quarter of an hour or for
+good: after its broker was restarted or replaced, by what it remembers of the one before.  Silence
+alone does not show it, because nothing may have been written.  So a topic partition that has been
+silent is asked for once more: a consumer that fetches answers with the end of the partition at
+least.  If it does not, another consumer takes its place.
+"""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import cast
@@ -17,6 +27,10 @@ from holdfast.types.ids import Place
 
 __all__ = ["Tail", "TailReader"]
 
+_LOG = logging.getLogger(__name__)
+_SILENT_S = 30.0  # after that, a topic partition is asked for again
+_ANSWER_S = 10.0  # how long an answer to that may take
+_LOOK_S = 1.0
 _DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
     # A fetch returns as soon as there is a record; an added topic partition waits for the next.
@@ -54,8 +68,20 @@ class Tail:
     failed: dict[Place, HoldfastError] = field(default_factory=dict)
 
 
+@dataclass
+class _Followed:
+    """A topic partition: the next offset, when something was last heard of it (monotonic)."""
+
+    offset: int
+    heard: float
+    asked: bool = False  # again, since then
+
+    def hear(self, offset: int) -> None:
+        self.offset, self.heard, self.asked = max(self.offset, offset), time.monotonic(), False
+
+
 class TailReader:
-    """Owns one consumer.  Not thread-safe."""
+    """Owns one consumer at a time.  Not thread-safe."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         """Sends nothing before the first call.
@@ -65,19 +91,27 @@ class TailReader:
         """
         self._client = dict(client)
         self._consumer: Consumer | None = None
-        self._followed: set[Place] = set()
+        self._followed: dict[Place, _Followed] = {}
+        self._looked = time.monotonic()
 
     def follow(self, topic: str, partition: int, offset: int) -> None:
-        """Follows a topic partition from an offset; moves one that is followed already."""
+        """Follows a topic partition from an offset; moves one that is followed already.
+
+        Raises:
+            Refused: the client itself fails.
+        """
         self.leave(topic, partition)
-        self._open().incremental_assign([TopicPartition(topic, partition, offset)])
-        self._followed.add((topic, partition))
+        self._assign({(topic, partition): offset})
+        self._followed[topic, partition] = _Followed(offset, time.monotonic())
 
     def leave(self, topic: str, partition: int) -> None:
-        """Stops following a topic partition; does nothing if it is not followed."""
-        if (topic, partition) in self._followed:
-            self._followed.discard((topic, partition))
-            self._open().incremental_unassign([TopicPartition(topic, partition)])
+        """Stops following a topic partition; does nothing if it is not followed.
+
+        Raises:
+            Refused: the client itself fails.
+        """
+        if self._followed.pop((topic, partition), None) is not None:
+            self._unassign([(topic, partition)])
 
     def poll(self, most: int, wait_s: float) -> Tail:
         """Returns at most `most` records; waits for the first one.
@@ -87,17 +121,17 @@ class TailReader:
         Raises:
             Refused: the client itself fails.
         """
-        try:
+        self._ask_the_silent()
+        with self._translated():
             got = consume(self._open(), most, wait_s)
-        except KafkaException as failed:
-            raise translate(kafka_error(failed), "following changelogs", self._client) from failed
         found = Tail()
         if any(map(Message.error, got)):
             self._take_events([message for message in got if message.error() is not None], found)
             got = [message for message in got if message.error() is None]
         for place, batch in _by_place(got).items():
             if place in self._followed:  # otherwise it was fetched before `leave`
-                found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
+                chunk = found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
+                self._followed[place].hear(chunk.position)
         return found
 
     def _take_events(self, events: list[Message], found: Tail) -> None:
@@ -107,15 +141,62 @@ class TailReader:
                 continue
             if error.code() == KafkaError._PARTITION_EOF:
                 found.ends[place] = cast("int", event.offset())
+                self._followed[place].hear(found.ends[place])
             elif error.code() in _GONE:
                 found.failed[place] = self._failed(place, error)
 
     def close(self) -> None:
         """Closes the connection."""
         consumer, self._consumer = self._consumer, None
-        self._followed.clear()
+        self._followed = {}
         if consumer is not None:
             consumer.close()
+
+    def _ask_the_silent(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        silent = {p: f for p, f in self._followed.items() if now - f.heard > _SILENT_S}
+        mute = [p for p, f in silent.items() if f.asked and now - f.heard > _SILENT_S + _ANSWER_S]
+        if mute:
+            self._take_another_consumer(len(mute), *mute[0])
+            return
+        asked = {place: each.offset for place, each in silent.items() if not each.asked}
+        for place in asked:
+            self._followed[place].asked = True
+        if asked:
+            self._unassign(asked)
+            self._assign(asked)
+
+    def _take_another_consumer(self, count: int, topic: str, partition: int) -> None:
+        _LOG.warning(
+            "%d of %d topic partitions give no answer, such as %s-%d: another client follows them",
+            count,
+            len(self._followed),
+            topic,
+            partition,
+        )
+        offsets = {place: each.offset for place, each in self._followed.items()}
+        self.close()
+        now = time.monotonic()
+        self._followed = {place: _Followed(offset, now) for place, offset in offsets.items()}
+        self._assign(offsets)
+
+    def _assign(self, offsets: Mapping[Place, int]) -> None:
+        with self._translated():
+            self._open().incremental_assign([TopicPartition(*p, o) for p, o in offsets.items()])
+
+    def _unassign(self, places: Iterable[Place]) -> None:
+        with self._translated():
+            self._open().incremental_unassign([TopicPartition(*place) for place in places])
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as failed:
+            raise translate(kafka_error(failed), "following changelogs", self._client) from failed
 
     def _failed(self, place: Place, error: KafkaError) -> HoldfastError:
         topic, partition = place

@@ -143,7 +143,11 @@ class QueryStatus:
 
 @dataclass(frozen=True, config=_TOLERANT)
 class JobStatus:
-    """The last state of one job by its driver; `updated_ms` is wall time since the epoch."""
+    """The last state of one job by its driver; `updated_ms` is wall time since the epoch.
+
+    Attributes:
+        born: the driver's birth; empty if its version had none.
+    """
 
     application_id: str
     pid: int = 0
@@ -153,6 +157,7 @@ class JobStatus:
     metrics_url: str = ""
     executors: tuple[ExecutorStatus, ...] = ()
     queries: dict[str, QueryStatus] = Field(default_factory=dict)
+    born: str = ""
 
     def write(self, path: Path) -> None:
         """Replaces the file at `path` atomically; creates its folder if it is missing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ _READER = """
 import json, sys, time
 from holdfast.client import Client
 url, seconds = sys.argv[1], float(sys.argv[2])
-seen, answers, back, servers = {}, 0, [], set()
+seen, answers, back, servers = {}, 0, [], set()  # back: title, before, now, from whom and where
 with Client(url) as client:
     first = client.query("SELECT * FROM sold WHERE title = 'title-0';")
     print(*(p.server for p in first.partitions.values()), flush=True)
@@ -29,11 +30,12 @@ with Client(url) as client:
         title = f"title-{answers % 200}"
         found = client.query(f"SELECT * FROM sold WHERE title = '{title}';")
         n = found.rows[0]["N"] if found.rows else 0
-        back += [(title, seen[title], n)] if n < seen.get(title, 0) else []
+        states = [(p.server, p.position) for p in found.partitions.values()]
+        back += [(title, seen[title], n, *states)] if n < seen.get(title, 0) else []
         seen[title] = n
         servers |= {p.server for p in found.partitions.values()}
         answers += 1
-print(json.dumps({"answers": answers, "back": back, "servers": sorted(servers)}))
+print(json.dumps({"answers": answers, "back": back[:9], "servers": sorted(servers)}))
 """
 _TOTAL = """
 import json, sys
@@ -56,11 +58,20 @@ def _counted(url: str) -> dict[str, Any]:
     return found
 
 
+def _has(url: str, records: int) -> bool:
+    return bool(_counted(url)["N"] == records)
+
+
 def test_look_ups_go_on_while_a_server_is_deleted(served: str, watch: Watch) -> None:
     """No look-up fails, none goes back, and in the end the servers have what the table has.
 
     The tests after this one have the machine without them.
     """
+    watch.until_level(60)
+    committed = watch.seen[-1].committed
+    for each in ("0", "1"):  # which of them is asked first is by chance
+        address = served.replace("-serve:", f"-serve-{each}.{table.NAME}-serve-pods:")
+        until(partial(_has, address, committed), 30, f"server {each} has all {committed} records")
     burst = Burst(seed=31, count=6_000, rate=300)
     with subprocess.Popen(
         _python(_READER, served, str(_SECONDS)), stdout=subprocess.PIPE, text=True

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.helm.conftest import Render
+from tests.helm.conftest import Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, named
 
 EXECUTOR = "StatefulSet/tried-executor"
@@ -84,6 +84,21 @@ def test_without_an_autoscaler_the_chart_sets_the_number(render: Render) -> None
     found = named(render(CHART, FULL | {"executor": {"replicas": 3}}))
     assert found[EXECUTOR]["spec"]["replicas"] == 3
     assert not {"ScaledObject/tried-executor", "HorizontalPodAutoscaler/tried-executor"} & {*found}
+
+
+@pytest.mark.parametrize("kind", ["keda", "hpa"])
+def test_the_most_executors_are_no_fewer_than_the_fewest(
+    render: Render, refused: Refused, kind: str
+) -> None:
+    """Kubernetes refuses such an autoscaler only when the rest of the release is there."""
+    said = refused(CHART, _values(kind, maxReplicas=1))
+    assert "executor.autoscaling.maxReplicas is 1, executor.replicas 2:" in said
+    assert "Raise maxReplicas to 2 or more, or lower replicas." in said
+    assert named(render(CHART, _values(kind, maxReplicas=2)))[EXECUTOR]
+
+
+def test_without_an_autoscaler_its_maximum_says_nothing(render: Render) -> None:
+    assert named(render(CHART, _values("none", maxReplicas=1)))[EXECUTOR]["spec"]["replicas"] == 2
 
 
 @pytest.mark.parametrize("kind", ["keda", "hpa"])

@@ -77,7 +77,7 @@ def test_time_is_limited_and_its_topics_are_deleted_all_the_same(kafka: BrokerSt
 
 
 def test_a_broker_that_is_not_there_is_named() -> None:
-    nobody = BrokerStatus(pid=0, created=0, port=1)
+    nobody = BrokerStatus(pid=0, born="", port=1)
     done = _selftest(nobody)
     assert done.returncode == 1
     assert b"127.0.0.1:1" in done.stderr

@@ -1,4 +1,7 @@
-"""An executor is killed in the middle of a batch of a query without state."""
+"""An executor is killed in the middle of a batch of a query without state.
+
+Meanwhile the collector of the job's traces is away, which holds nothing up.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ class Job(RunningJob):
     def __post_init__(self) -> None:
         functions = self.home / "slow.py"
         functions.write_text(FUNCTIONS.format(folder=str(self.home)))
-        self.properties |= {"functions": str(functions)}
+        away = "http://127.0.0.1:1"
+        self.properties |= {"functions": str(functions), "tracing.endpoint": away}
         (self.home / "job.sql").write_text(SQL.format(self.application_id))
         Admin(self.client).ensure_topic(f"{self.application_id}-in", 4, -1, {})
         producer = Producer(self.client)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.errors import JobOwned
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime import lease as leases
 from holdfast.runtime.lease import NAME_VARIABLE, Lease, look_before, this_driver
 from holdfast.state.topics.orders import Driver, OrderBook
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.membership import LIVES_S, has_member
+from holdfast.types.births import machine
 from holdfast.types.ids import driver_group
 from holdfast.types.status import JobStatus
+from tests.support.clock import jump
 from tests.support.running_job import WAIT_S
 from tests.support.totals_job import TotalsJob
 
@@ -123,7 +123,7 @@ def test_a_dead_process_of_this_machine_holds_nobody_up(make: Callable[[Driver],
     """Its membership goes on here, as it does for six seconds after a SIGKILL."""
     ended = subprocess.Popen([sys.executable, "-c", "pass"])
     ended.wait()
-    dead = replace(driver("first", leases._machine()), pid=ended.pid, born=time.time())
+    dead = replace(driver("first", machine()), pid=ended.pid, born=time.time())
     make(dead).take()
     began = time.monotonic()
     make(driver("second")).look()
@@ -131,7 +131,7 @@ def test_a_dead_process_of_this_machine_holds_nobody_up(make: Callable[[Driver],
 
 
 def test_a_pid_that_was_given_again_is_dead(make: Callable[[Driver], Lease]) -> None:
-    make(replace(driver("first", leases._machine()), pid=os.getpid(), born=1.0)).take()
+    make(replace(driver("first", machine()), pid=os.getpid(), born=1.0)).take()
     began = time.monotonic()
     make(driver("second")).look()
     assert time.monotonic() - began < LIVES_S / 2
@@ -143,9 +143,7 @@ def test_a_jump_of_the_clock_ends_no_driver(
     """The wall-clock time at which the machine started moves with its clock."""
     first = this_driver(Settings("any", home=str(tmp_path)))
     make(first).take()
-    platform = vars(psutil)["_psplatform"]
-    boot_time = platform.boot_time
-    monkeypatch.setattr(platform, "boot_time", lambda: boot_time() + 3_600)
+    jump(monkeypatch, 3_600)
     with pytest.raises(JobOwned, match=f"pid {os.getpid()} on "):
         make(driver("second")).look()
 

@@ -62,7 +62,7 @@ def test_a_signal_while_spark_starts_ends_everything_at_once(
             os.killpg(job.process.pid, signal.SIGKILL)
 
 
-def test_a_second_run_of_a_job_in_one_home_is_refused(
+def test_a_second_run_of_a_job_in_one_home_is_refused_and_sigterm_to_all_ends_the_first_in_order(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = kafka_topic_name("in")
@@ -75,7 +75,11 @@ def test_a_second_run_of_a_job_in_one_home_is_refused(
         second = job.finish()
         assert second.returncode == 2
         assert f"runs already in {tmp_path} (pid {first.pid})" in second.stderr
+        assert job.process is not None
+        os.killpg(job.process.pid, signal.SIGTERM)  # as systemd and `timeout` do
         assert job.stop() == 0
+        assert "Exception" not in job.log_text()
+        assert "Traceback" not in job.log_text()
         assert job.finish().returncode == 0
     finally:
         job.stop()

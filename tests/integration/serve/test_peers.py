@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from holdfast.serve.cluster.peer import Peer, PeerSettings
 from holdfast.serve.contract import EVERY_WINDOW, MemberState
 from holdfast.serve.follow.catalog import Script
 from holdfast.serve.follow.local import Terms
+from holdfast.serve.follow.restorer import Restorer
 from holdfast.serve.http.server import Listen
 from holdfast.serve.node import Node
 from holdfast.serve.server import answering
@@ -36,6 +37,16 @@ def job(
     job = TableJob(settings_of(kafka.bootstrap_servers, f"{topic}-app", tmp_path, 1), topic)
     yield job
     job.close()
+
+
+@asynccontextmanager
+async def plainly(job: TableJob, number: int, ports: list[int]) -> AsyncIterator[Node]:
+    """One of several servers without TLS, each of which holds everything."""
+    script = Script("job", lambda: job.sql, lambda: (job.topology, job.settings))
+    plan = Plan(number, tuple(f"http://127.0.0.1:{port}" for port in ports), len(ports))
+    listen = Listen(port=ports[number], peer_token=TOKEN)
+    async with answering([script], job.settings, plan, listen, PeerSettings(TOKEN)) as node:
+        yield node
 
 
 @asynccontextmanager
@@ -107,6 +118,60 @@ def test_a_peer_gives_rows_ranges_and_changes(job: TableJob, tmp_path: Path) -> 
             await peer.close()
 
     asyncio.run(run())
+
+
+async def count_of(node: Node, key: str) -> tuple[str, int]:
+    """Which server's store has answered, and what."""
+    table = node.catalog.tables()["COUNTS"]
+    found = await node.reader.get(table, [table.key_of([key])])
+    (state,) = found.states.values()
+    (n,) = table.decode(found.keys, found.rows)["N"].to_pylist()
+    return state.server, n
+
+
+def test_an_old_store_answers_only_where_no_other_can(
+    job: TableJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restarted server has the rows of its last run until it has read what came since."""
+
+    async def run() -> None:
+        ports = [free_port(), free_port()]
+        job.commit({"a": 1})
+        async with plainly(job, 1, ports) as old:
+            await following(old)
+        job.commit({"a": 1})
+        async with plainly(job, 0, ports) as fresh:
+            await following(fresh)
+            monkeypatch.setattr(Restorer, "level", lambda *_: _raise(NoHolder("not yet")))
+            async with plainly(job, 1, ports) as old:
+                await answers(old, "0")
+                assert await count_of(old, "a") == ("0", 2)
+                async with aclosing(old.reader.scan(old.catalog.tables()["COUNTS"], 0)) as parts:
+                    assert [s.server async for p in parts for s in p.states.values()] == ["0"]
+                monkeypatch.undo()
+                await answers(old, "1")
+                assert await count_of(old, "a") == ("1", 2)
+        monkeypatch.setattr(Restorer, "level", lambda *_: _raise(NoHolder("not yet")))
+        job.commit({"a": 1})
+        async with plainly(job, 1, ports) as old:
+            await answers(old, "1")
+            assert await count_of(old, "a") == ("1", 2)
+
+    asyncio.run(run())
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+async def answers(node: Node, server: str) -> None:
+    """Waits until a server's store answers to this one."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            with suppress(NoHolder, KeyError):
+                if (await count_of(node, "a"))[0] == server:
+                    return
+            await asyncio.sleep(0.05)
 
 
 def test_who_has_no_certificate_or_no_token_is_told_nothing(job: TableJob, tmp_path: Path) -> None:

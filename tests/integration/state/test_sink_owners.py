@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.config.settings import Settings
+from holdfast.deploy.checks.preflight import make_missing
 from holdfast.errors import SinkOwned
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime import job
@@ -100,8 +101,9 @@ def test_a_job_whose_sink_has_an_owner_makes_nothing_before_it_is_refused(
     monkeypatch.setattr(job, "spark_context", no_spark)
     settings = Settings(name, bootstrap_servers=client["bootstrap.servers"], home=str(tmp_path))
     topology = compile_text(SQL.format(query.sink.topic))
-    with pytest.raises(SinkOwned, match="belongs to ctas_t of the application first"):
-        job.run(topology, settings)
+    for start in (job.run, make_missing):  # `holdfast run`, `holdfast topics`
+        with pytest.raises(SinkOwned, match="belongs to ctas_t of the application first"):
+            start(topology, settings)
     assert not [topic for topic in admin.names() if name in topic]
 
 

@@ -26,6 +26,7 @@ from holdfast.cli.look.view import as_json, render
 from holdfast.errors import InvalidStatement
 from holdfast.local.processes import is_running
 from holdfast.sql import compile_text
+from holdfast.types.births import born
 from holdfast.types.snapshots import SnapshotState
 from holdfast.types.status import (
     ExecutorStatus,
@@ -37,6 +38,7 @@ from holdfast.types.status import (
     StandbyStatus,
     status_path,
 )
+from tests.support.clock import jump
 
 PARTITION = PartitionStatus(
     0, "1", "0", rows=2, bytes=4096, position=90, changelog_end=100,
@@ -214,6 +216,17 @@ def test_a_driver_runs_while_its_process_lives_and_is_older_than_its_status() ->
     assert not is_running(status(state=JobState.STOPPED))
     assert not is_running(status(updated_ms=1000))  # the pid is somebody else's now
     assert not is_running(status(pid=2**22 + 1))
+
+
+@pytest.mark.parametrize("seconds", [-3_600.0, 3_600.0])
+def test_a_driver_runs_whatever_the_clock_does(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    written = status(born=born())
+    jump(monkeypatch, seconds)
+    assert is_running(written)
+    assert not is_running(replace(written, born="1.00 another boot"))
+    assert not is_running(replace(written, state=JobState.STOPPED))
 
 
 @pytest.mark.parametrize(

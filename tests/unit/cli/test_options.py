@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
-import psutil
 import pytest
 
 from holdfast.cli.main import main
@@ -12,6 +12,7 @@ from holdfast.cli.statements.options import Sql, load_job, load_settings
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidConfig, InvalidStatement, Unsupported
 from holdfast.local.registry import RegistryStatus
+from holdfast.types.births import born
 
 _TABLE = """
 CREATE STREAM s (k VARCHAR, v DOUBLE) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
@@ -57,8 +58,7 @@ def test_statements_and_properties_become_a_job(
 def test_the_registry_of_a_home_is_that_of_jobs_on_the_same_broker(tmp_path: Path) -> None:
     """Its ids would mean something else in records of another Kafka."""
     (tmp_path / "registry").mkdir()
-    me = psutil.Process()
-    status = RegistryStatus(me.pid, me.create_time(), 18_999, "127.0.0.1:18998")
+    status = RegistryStatus(os.getpid(), born(), 18_999, "127.0.0.1:18998")
     (tmp_path / "registry" / "registry.json").write_text(json.dumps(asdict(status)))
 
     def url(*overrides: str) -> str:

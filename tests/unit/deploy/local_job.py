@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,8 +21,9 @@ import psutil
 
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.deploy.local.supervisor import SupervisorRecord
-from holdfast.local.processes import end_session, lives
+from holdfast.local.processes import end_session
 from holdfast.state.files import write_json
+from holdfast.types.births import born
 from holdfast.types.status import JobState, JobStatus, status_path
 
 NAME = "orders"
@@ -94,7 +95,7 @@ class LocalJob:
         threading.Thread(target=self._listen, args=(driver,), daemon=True).start()
         process = psutil.Process(driver.pid)
         record = SupervisorRecord(
-            1, 1.0, 1, driver_pid=driver.pid, driver_created=process.create_time(),
+            1, "", 1, driver_pid=driver.pid, driver_born=born(driver.pid),
             starts=next(self._starts),
         )  # fmt: skip
         write_json(self.folder / "supervisor.json", 1, asdict(record))
@@ -160,4 +161,10 @@ def until(holds: Callable[[], object], what: str, seconds: float = 60.0) -> None
 
 
 def gone(processes: Sequence[psutil.Process]) -> bool:
-    return not any(lives(p.pid, p.create_time()) for p in processes)
+    return not any(map(_up, processes))
+
+
+def _up(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False

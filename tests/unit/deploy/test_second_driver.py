@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from holdfast.chaos.faults.words import Fault
@@ -15,7 +14,7 @@ from holdfast.chaos.targets.local.second_driver import SecondDriver
 from holdfast.config.settings import Settings
 from holdfast.deploy.local.revisions import Revisions
 from holdfast.errors import Retriable
-from holdfast.local.processes import lives
+from holdfast.types.births import born, lives
 from holdfast.types.components import DRIVER
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job, until
 
@@ -64,9 +63,9 @@ def test_it_has_landed_when_it_runs_beside_the_first_and_is_ended_by_healing(
     until(lambda: log.read_text().startswith("no hook"), "its first words")
     assert target.victims(DRIVER) == [first], "it is no driver of the deployment"
     second = int(target.landed(first, Fault.SECOND_DRIVER).evidence.split("pid ")[1].split(")")[0])
-    born = psutil.Process(second).create_time()
+    birth = born(second)
     target.heal(first, Fault.SECOND_DRIVER)
-    until(lambda: not lives(second, born), "its end")
+    until(lambda: not lives(second, birth), "its end")
     assert target.victims(DRIVER) == [first]
     assert not (job.folder / "second").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from holdfast.deploy.local.supervisor import (
     pauses,
     read_record,
 )
-from holdfast.local.processes import lives, session_members
+from holdfast.local.processes import session_members
+from holdfast.state.files import write_json
+from holdfast.types.births import lives
 
 # Its child stands for an executor: it is in the driver's session, and must not outlive it.
 DRIVER = """
@@ -85,7 +88,7 @@ def test_a_killed_driver_is_started_again_and_leaves_nobody(supervised: Supervis
     supervised.start(DRIVER, revision=3)
     first = supervised.running(starts=1)
     assert first.revision == 3
-    assert lives(first.pid, first.created)
+    assert lives(first.pid, first.born)
     psutil.Process(first.driver_pid).kill()
     second = supervised.running(starts=2)
     assert second.driver_pid != first.driver_pid
@@ -117,6 +120,19 @@ def test_a_refused_job_is_not_started_again_and_the_reason_is_kept(supervised: S
         "the driver ended with status 2: no such topic\n"
         "Likely cause: a typo\nWhat to do: correct it"
     )
+
+
+def test_what_an_older_version_supervises_is_found(tmp_path: Path) -> None:
+    created = psutil.Process().create_time()
+    pid, old = os.getpid(), {"created": created, "driver_created": created, "state": "waiting"}
+    write_json(
+        tmp_path / "supervisor.json", 1, old | {"pid": pid, "revision": 7, "driver_pid": pid}
+    )
+    found = read_record(tmp_path)
+    assert found is not None
+    assert (found.revision, found.state) == (7, "waiting")
+    assert lives(found.pid, found.born)
+    assert lives(found.driver_pid, found.driver_born)
 
 
 def test_pauses_double_up_to_a_minute_and_the_first_start_again_has_none() -> None:

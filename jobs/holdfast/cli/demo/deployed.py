@@ -12,7 +12,8 @@ from holdfast.cli.demo.files import APPLICATION_ID
 from holdfast.deploy.local.supervisor import SupervisorRecord, read_record
 from holdfast.deploy.local.target import LocalDeployment
 from holdfast.errors import Refused
-from holdfast.local.processes import end_session, lives
+from holdfast.local.processes import end_session
+from holdfast.types.births import lives
 
 __all__ = ["Deployed"]
 
@@ -27,7 +28,7 @@ class Deployed:
     def why_dead(self) -> str:
         """Why no supervisor runs the job; empty if one does."""
         record = self._record()
-        if record is None or not lives(record.pid, record.created):
+        if record is None or not lives(record.pid, record.born):
             return record.reason if record and record.reason else "it is not deployed"
         return ""
 
@@ -45,7 +46,7 @@ class Deployed:
     def held(self) -> Iterator[None]:
         """Context in which the supervisor does not restart the driver."""
         record = self._record()
-        pid = record.pid if record is not None and lives(record.pid, record.created) else 0
+        pid = record.pid if record is not None and lives(record.pid, record.born) else 0
         if pid:
             os.kill(pid, signal.SIGSTOP)
         try:

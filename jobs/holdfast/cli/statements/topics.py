@@ -37,21 +37,19 @@ def command(
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
-        from holdfast.deploy.checks.preflight import make_topics
-        from holdfast.deploy.checks.schemas import register_schemas
+        from holdfast.deploy.checks.preflight import make_missing
 
-        schemas = register_schemas(job.topology, job.settings)
-        found = make_topics(job.topology, job.settings)
+        made = make_missing(job.topology, job.settings)
     if as_json:
-        topics = [{**asdict(t), "created": not t.exists, "exists": True} for t in found]
-        registered = [{**asdict(s), "registered": not known} for s, known in schemas]
+        topics = [{**asdict(t), "created": not t.exists, "exists": True} for t in made.topics]
+        registered = [{**asdict(s), "registered": not known} for s, known in made.schemas]
         told = {"ok": True, "topics": topics, "schemas": registered}
         click.echo(orjson.dumps(told).decode())
         return
-    for topic in found:
+    for topic in made.topics:
         state = "exists" if topic.exists else "created"
         partitions = counted(topic.partitions, "partition")
         click.echo(f"{topic.role} topic {topic.name}: {partitions}, {state}")
-    for schema, known in schemas:
+    for schema, known in made.schemas:
         state = "exists" if known else "registered"
         click.echo(f"schema of {schema.subject}: {state} as {schema.id}")

@@ -1,4 +1,4 @@
-"""Reports what a deployment of a job would find and create; it reads, and never writes.
+"""Reports what a deployment of a job would find and create; only `make_missing` writes.
 
 Conditions that would stop a job after its start are found here before anything is touched: topics
 that are missing, state written by another statement, a changelog or source records that are gone,
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.config.settings import Settings
-from holdfast.deploy.checks.schemas import SchemaFound, find_schemas
+from holdfast.deploy.checks.schemas import SchemaFound, find_schemas, register_schemas
 from holdfast.ingest.offsets import check_available
 from holdfast.runtime.dated_ahead import warn_dated_ahead
 from holdfast.runtime.lease import look_before
@@ -33,7 +33,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place, consumer_group, state_name
 from holdfast.types.topology import Query, Topology
 
-__all__ = ["Preflight", "QueryFound", "TopicFound", "check", "make_topics"]
+__all__ = ["Made", "Preflight", "QueryFound", "TopicFound", "check", "make_missing"]
 
 _BROKER_S = 30.0
 
@@ -89,6 +89,19 @@ class Preflight:
         return {"ok": True, **asdict(self)}
 
 
+@dataclass(frozen=True)
+class Made:
+    """The topics and schemas that a job needs, now that all of them are there.
+
+    Attributes:
+        topics: `exists` is true for those that were there before.
+        schemas: each with whether it was there before.
+    """
+
+    topics: tuple[TopicFound, ...]
+    schemas: tuple[tuple[SchemaFound, bool], ...]
+
+
 def check(topology: Topology, settings: Settings) -> Preflight:
     """Compares a job with the topics and state in Kafka; warns of a sink that may refuse a result.
 
@@ -122,15 +135,24 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     return Preflight(settings.application_id, servers, found, topics, schemas, facts)
 
 
-def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
-    """Creates the job's missing topics; `exists` is true for those that were there before.
+def make_missing(topology: Topology, settings: Settings) -> Made:
+    """Registers the job's schemas, all or none, then creates its missing topics.
 
     Raises:
-        Refused: an existing topic does not fit.
+        SinkOwned: a sink belongs to another query; nothing is made then.
+        Refused: an existing topic or a schema does not fit.
         KafkaUnavailable: no broker answered.
+        RegistryUnavailable: a schema is to be registered, and no registry answered.
     """
     need_queries(topology)
     admin = _admin(settings)
+    owners = SinkOwners(admin, settings.client())
+    owners.check_all(topology.queries, settings.application_id)
+    schemas = register_schemas(topology, settings)
+    return Made(_make_topics(admin, topology, settings), schemas)
+
+
+def _make_topics(admin: Admin, topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
     plans, layouts = [], read_layouts(settings.client(), settings.application_id)
     for query in topology.queries:
         layout = layouts.get(query.id, GENERATION_0)

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 
 from holdfast.deploy.local.supervisor import SupervisorRecord, read_record
-from holdfast.local.processes import lives, session_members
+from holdfast.local.processes import session_members
+from holdfast.types.births import after_boot, lives
 from holdfast.types.components import DRIVER, EXECUTOR
 
 __all__ = [
@@ -86,7 +87,7 @@ class JobProcesses:
     def driver(self) -> SupervisorRecord | None:
         """The supervisor's record of a living driver; None without one."""
         record = read_record(self._folder)
-        if record is None or not lives(record.driver_pid, record.driver_created):
+        if record is None or not lives(record.driver_pid, record.driver_born):
             return None
         return record
 
@@ -96,12 +97,11 @@ class JobProcesses:
 
 
 def identity_of(pid: int) -> str:
-    """`<pid>@<start time>`; empty when there is no such process, or only a zombie."""
+    """`<pid>@<seconds after boot>`; empty when there is no such process, or only a zombie."""
     try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
+        if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return ""
-        return f"{pid}@{process.create_time():.2f}"
+        return f"{pid}@{after_boot(pid):.2f}"
     except psutil.Error:
         return ""
 

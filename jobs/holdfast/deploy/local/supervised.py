@@ -11,7 +11,8 @@ from pathlib import Path
 
 from holdfast.deploy.local.supervisor import SupervisorRecord, read_record
 from holdfast.errors import HoldfastError
-from holdfast.local.processes import end_process, end_session, lives, taken_over
+from holdfast.local.processes import end_process, end_session
+from holdfast.types.births import lives, taken_over
 
 __all__ = ["Supervised"]
 
@@ -39,13 +40,13 @@ class Supervised:
     def runs(self) -> bool:
         """Whether a supervisor is alive."""
         record = self.record
-        return record is not None and lives(record.pid, record.created)
+        return record is not None and lives(record.pid, record.born)
 
     @property
     def pid(self) -> int:
         """The pid of the process; 0 when it is not alive."""
         record = self.record
-        alive = record is not None and lives(record.driver_pid, record.driver_created)
+        alive = record is not None and lives(record.driver_pid, record.driver_born)
         return record.driver_pid if record is not None and alive else 0
 
     def start(self, revision: int, command: Sequence[str], cwd: str) -> None:
@@ -92,11 +93,11 @@ class Supervised:
         record = self.record
         if record is None:
             return
-        end_process(record.pid, record.created, _STOP_S)
+        end_process(record.pid, record.born, _STOP_S)
         record = self.record or record
-        if lives(record.driver_pid, record.driver_created):
-            end_process(record.driver_pid, record.driver_created, _STOP_S)
-        if record.driver_pid and not taken_over(record.driver_pid, record.driver_created):
+        if lives(record.driver_pid, record.driver_born):
+            end_process(record.driver_pid, record.driver_born, _STOP_S)
+        if record.driver_pid and not taken_over(record.driver_pid, record.driver_born):
             end_session(record.driver_pid, 0.0)
 
     def forget(self) -> None:

@@ -22,10 +22,9 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-import psutil
-
 from holdfast.local.processes import end_session
 from holdfast.state.files import read_json, write_json
+from holdfast.types.births import born, upgraded
 
 __all__ = [
     "REFUSED",
@@ -49,7 +48,7 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class SupervisorRecord:
-    """A supervisor's report; times are seconds since the epoch by the system's clock.
+    """A supervisor's report; with its birth, a pid names one process (`types.births`).
 
     Attributes:
         state: running, waiting, refused or stopped.
@@ -59,11 +58,11 @@ class SupervisorRecord:
     """
 
     pid: int
-    created: float
+    born: str
     revision: int
     state: str = "running"
     driver_pid: int = 0
-    driver_created: float = 0.0
+    driver_born: str = ""
     starts: int = 0
     reason: str = ""
     log_from: int = 0
@@ -75,7 +74,7 @@ def read_record(folder: Path) -> SupervisorRecord | None:
     if found is None or found.get("version") != _VERSION:
         return None
     known = {f.name for f in fields(SupervisorRecord)}
-    return SupervisorRecord(**{k: v for k, v in found.items() if k in known})
+    return SupervisorRecord(**{k: v for k, v in upgraded(found).items() if k in known})
 
 
 def pauses(deaths: int) -> float:
@@ -110,8 +109,7 @@ class _Supervisor:
     def __init__(self, folder: Path, log: Path, revision: int, command: list[str]) -> None:
         self._folder, self._log, self._command = folder, log, command
         self._stop = threading.Event()
-        created = psutil.Process().create_time()
-        self._record = SupervisorRecord(os.getpid(), created, revision)
+        self._record = SupervisorRecord(os.getpid(), born(), revision)
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -139,11 +137,10 @@ class _Supervisor:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        created = psutil.Process(driver.pid).create_time()
         self._tell(
             state="running",
             driver_pid=driver.pid,
-            driver_created=created,
+            driver_born=born(driver.pid),
             starts=self._record.starts + 1,
             log_from=log_from,
         )

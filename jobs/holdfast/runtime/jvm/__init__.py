@@ -24,6 +24,8 @@ PySpark 4.2 and 4.3 (classic, not Connect).
   `test_a_spark_of_ones_own_has_a_secret_no_numpy_and_an_end`
 * `spark_internals.no_numpy_to_java`: py4j's `INPUT_CONVERTER` and PySpark's converters in it; they
   would import NumPy in the driver.  The same test.
+* `spark_internals.leave_sigterm_to_python`: `SparkContext._gateway.proc`, and `sun.misc.Signal` of
+  Java's module `jdk.unsupported`.  The same test; `test_starts.py`
 * `class_training`, `k8s/images/holdfast/train.py`: `SparkContext._gateway.proc`, the JVM that
   writes its archive at its end.  The same test.
 * `descriptions.stage`: the local property `callSite.short`, for the names of stages in Spark's UI.

@@ -29,6 +29,7 @@ __all__ = [
     "Executor",
     "ended_executors",
     "executors",
+    "leave_sigterm_to_python",
     "located",
     "no_numpy_to_java",
     "on_owners",
@@ -55,6 +56,22 @@ def with_secret(conf: SparkConf) -> None:
         return  # a joined Spark has a secret already
     SparkContext._ensure_initialized(conf=conf)
     conf.set("spark.authenticate.secret", secrets.token_urlsafe(32))
+
+
+def leave_sigterm_to_python(context: SparkContext) -> None:
+    """Has the JVM that this process has started do nothing upon SIGTERM.
+
+    The command `timeout` and systemd send it to all processes of a job: Java would end Spark at
+    once, with traces of all that it interrupts, while Python ends the job in order.  PySpark's JVM
+    ignores SIGINT already, and it ends with Python in any case.
+    """
+    if getattr(SparkContext._gateway, "proc", None) is None:
+        return  # spark-submit's JVM is told by the signal
+    jvm: Any = context._jvm
+    # A handler that does nothing.  Processes that the JVM starts would inherit "ignored".
+    signals = jvm.java.lang.Class.forName("sun.misc.SignalHandler")
+    nothing = jvm.java.beans.EventHandler.create(signals, jvm.java.lang.Object(), "hashCode")
+    jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal("TERM"), nothing)
 
 
 class _WholePairs(FramedSerializer):

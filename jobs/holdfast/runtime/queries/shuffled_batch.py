@@ -34,6 +34,7 @@ from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.tasks.worker import Answer, process_partition
+from holdfast.types.trace_links import TraceLinks
 
 __all__ = ["run_shuffled"]
 
@@ -137,13 +138,15 @@ def _read_range(
     load_functions(plan.settings.functions)
     for index in elements:  # Spark does not reuse a worker that leaves some of its input
         of, began = read.ranges[index], time.time()
-        for place, blob in read_packed(read.options, plan.query, plan.state_partitions, of):
+        topic = plan.query.sources[of.side].topic
+        links = TraceLinks(plan.settings.tracing.links_read, topic, of.partition)
+        for place, blob in read_packed(read.options, plan.query, plan.state_partitions, of, links):
             task = tasks.get(place)
             if task is not None:
                 yield task, blob
         if reading.times is not None:
-            topic, count = plan.query.sources[of.side].topic, of.end - of.start
-            reading.times.add([ReadTime(topic, of.partition, began, time.time(), count)])
+            told = (began, time.time(), of.end - of.start, links.found)
+            reading.times.add([ReadTime(topic, of.partition, *told)])
 
 
 def _process_task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark import SparkContext
@@ -16,6 +17,7 @@ from holdfast.runtime.queries.retrying import until_done
 from holdfast.runtime.queries.workers import reader_of, spare_the_collector
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, process_stream
+from holdfast.types.trace_links import TraceLinks
 
 __all__ = ["run_unshuffled"]
 
@@ -47,8 +49,10 @@ def _process_ranges(
     _index: int, elements: Iterable[int], *, plan: StreamPlan, wanted: Read
 ) -> Iterator[Answer]:
     spare_the_collector()
+    most, topic = plan.settings.tracing.links_read, plan.query.source.topic
     for index in elements:  # Spark does not reuse a worker that leaves some of its input
         part = wanted.ranges[index]
-        yield process_stream(
-            plan, part.partition, part.start, part.end, partial(read, wanted.options, part)
-        )
+        links = TraceLinks(most, topic, part.partition)
+        work = partial(read, wanted.options, part, links)
+        answer = process_stream(plan, part.partition, part.start, part.end, work)
+        yield replace(answer, links=links.found) if isinstance(answer, TaskReport) else answer

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from holdfast.types.trace_links import TraceLink
+
 __all__ = ["ReadTime", "ReadTimes", "read_times"]
 
 
@@ -14,7 +16,8 @@ __all__ = ["ReadTime", "ReadTimes", "read_times"]
 class ReadTime:
     """When a task has read, evaluated and packed a topic partition, in seconds since 1970.
 
-    `offsets`: how many it has read; transactions' markers are among them.
+    `offsets`: how many it has read; transactions' markers are among them.  `links`: to the traces
+    of its records.
     """
 
     topic: str
@@ -22,6 +25,7 @@ class ReadTime:
     began_s: float
     ended_s: float
     offsets: int
+    links: tuple[TraceLink, ...] = ()
 
 
 ReadTimes = Accumulator[list[ReadTime]]

@@ -18,6 +18,7 @@ from holdfast.runtime.watching.metrics import Metrics
 from holdfast.state.topics.progress_counts import Counted
 from holdfast.tasks.plan import Batch, StandbyState, TaskReport, Whereabouts
 from holdfast.tasks.processors.layout import layout_of
+from holdfast.types.births import born
 from holdfast.types.ids import changelog_topic
 from holdfast.types.left_out import LeftOut, WarnShares
 from holdfast.types.status import (
@@ -62,6 +63,7 @@ class Scoreboard:
         self._status = JobStatus(
             application_id=application_id,
             pid=os.getpid(),
+            born=born(),
             state=JobState.RESTORING,
             queries={q.id: _before_its_first_batch(application_id, q) for q in queries},
         )

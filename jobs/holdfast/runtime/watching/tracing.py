@@ -1,5 +1,8 @@
 """Traces of batches for OpenTelemetry: what each part of a batch took, and where.
 
+A batch links to the traces of records that it has read, as OpenTelemetry's conventions for batches
+of messages have it: a batch has no one parent.
+
 The driver alone makes spans, after a batch, from what the tasks have reported anyway: executors
 need no library, and a job without `tracing.endpoint` does nothing here.  Times of tasks are those
 of their executors' clocks.
@@ -18,15 +21,16 @@ from holdfast.errors import InvalidConfig
 from holdfast.runtime.watching.read_times import ReadTime, ReadTimes, read_times
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.topology import Query
+from holdfast.types.trace_links import TraceLink, chosen
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Link, Span
     from pyspark import SparkContext
 
 __all__ = ["Tracer", "open_tracer"]
 
-_EXPORT_S = 10
+_EXPORT_S = 10  # of one request, and of what is left at the end
 _STATE_PHASES = ("restore", "get", "merge", "produce", "commit", "put")
 _STREAM_PHASES = ("produce", "commit")
 
@@ -40,7 +44,7 @@ def open_tracer(settings: Settings) -> Tracer | None:
     if not settings.tracing.endpoint:
         return None
     try:
-        return Tracer(_provider(settings))
+        return Tracer(_provider(settings), settings.tracing.links)
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"tracing.endpoint needs the Python package {error.name}, which is not here.",
@@ -51,7 +55,7 @@ def open_tracer(settings: Settings) -> Tracer | None:
 def _provider(settings: Settings) -> TracerProvider:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
@@ -62,6 +66,7 @@ def _provider(settings: Settings) -> TracerProvider:
     provider = TracerProvider(
         resource=Resource.create(named),
         sampler=TraceIdRatioBased(settings.tracing.sample_share),
+        span_limits=SpanLimits(max_links=max(1, settings.tracing.links)),
         shutdown_on_exit=False,
     )
     exporter = OTLPSpanExporter(f"{settings.tracing.endpoint}/v1/traces", timeout=_EXPORT_S)
@@ -71,10 +76,14 @@ def _provider(settings: Settings) -> TracerProvider:
 
 
 class Tracer:
-    """Owns the export of a job's spans.  Called from several queries' threads."""
+    """Owns the export of a job's spans.  Called from several queries' threads.
 
-    def __init__(self, provider: TracerProvider) -> None:
-        self._provider = provider
+    Args:
+        links: the most that a batch has to traces of its records.
+    """
+
+    def __init__(self, provider: TracerProvider, links: int) -> None:
+        self._provider, self._links = provider, links
         self._tracer = provider.get_tracer("holdfast", holdfast.__version__)
         self._lock = threading.Lock()
         self._reads: dict[str, ReadTimes] = {}  # by query id; Spark keeps each of them for ever
@@ -106,7 +115,9 @@ class Tracer:
             "holdfast.batch_id": batch.batch_id,
             "holdfast.emitted": sum(report.emitted for report in reports),
         }
-        batch_span = self._span(f"batch {query.id}", ended - seconds, facts, None)
+        groups = [*(read.links for read in reads), *(report.links for report in reports)]
+        links = chosen(groups, self._links)
+        batch_span = self._span(f"batch {query.id}", ended - seconds, facts, None, links)
         for read in reads:
             self._child(batch_span, "read", read.began_s, read.ended_s, _facts_of(read))
         begun = [report.began_s for report in reports if report.began_s]
@@ -119,8 +130,10 @@ class Tracer:
         batch_span.end(_ns(ended))
 
     def close(self) -> None:
-        """Exports what is left, for some seconds at most."""
-        self._provider.shutdown()
+        """Exports what is left, for ten seconds at most: the library alone takes half a minute."""
+        closing = threading.Thread(target=self._provider.shutdown, daemon=True)
+        closing.start()
+        closing.join(_EXPORT_S)
 
     def _task(self, parent: Span, query: Query, report: TaskReport) -> None:
         """The span of one state partition, or of a topic partition without state."""
@@ -139,13 +152,37 @@ class Tracer:
         self._span(name, began_s, facts, parent).end(_ns(ended_s))
 
     def _span(
-        self, name: str, began_s: float, facts: dict[str, str | int], parent: Span | None
+        self,
+        name: str,
+        began_s: float,
+        facts: dict[str, str | int],
+        parent: Span | None,
+        links: Sequence[TraceLink] = (),
     ) -> Span:
         from opentelemetry.context import Context
         from opentelemetry.trace import set_span_in_context
 
         within = Context() if parent is None else set_span_in_context(parent, Context())
-        return self._tracer.start_span(name, within, attributes=facts, start_time=_ns(began_s))
+        return self._tracer.start_span(
+            name,
+            within,
+            attributes=facts,
+            links=list(map(_link, links)),
+            start_time=_ns(began_s),
+        )
+
+
+def _link(of: TraceLink) -> Link:
+    from opentelemetry.trace import Link, SpanContext, TraceFlags
+
+    sampled = TraceFlags(TraceFlags.SAMPLED)
+    made_it = SpanContext(of.trace_id, of.span_id, is_remote=True, trace_flags=sampled)
+    facts: dict[str, str | int] = {
+        "messaging.destination.name": of.topic,
+        "messaging.destination.partition.id": str(of.partition),
+        "messaging.kafka.offset": of.offset,
+    }
+    return Link(made_it, facts)
 
 
 def _phases(query: Query, report: TaskReport) -> Iterator[tuple[str, float]]:

@@ -59,7 +59,7 @@ class ClusterReader:
                 asked[partition].append(key)
         terms = Terms(max_lag, at_least or {})
         strict = Terms(max_lag, {p: self._floor(table, p, terms) for p in asked})
-        here = {p: k for p, k in asked.items() if self._local.may_answer(table.held_as, p, strict)}
+        here = {p: k for p, k in asked.items() if self._answers_here(table.held_as, p, strict)}
         found = Rows([], [])
         try:
             found = await self._local.get(table.held_as, here, within, strict)
@@ -71,6 +71,22 @@ class ClusterReader:
             found = _together([found, *await asyncio.gather(*parts)])
         self._remember(table, found)
         return found
+
+    def _answers_here(self, table: str, partition: int, terms: Terms) -> bool:
+        local = self._local
+        return local.follows(table, partition) and local.may_answer(table, partition, terms)
+
+    def _ranked(self, table: str, partition: int) -> list[str]:
+        """Ids of the partition's holders, best first.
+
+        This server is the first one while it follows the changelog.  Otherwise its store may be as
+        old as the server's last run: those that answer come before it.
+        """
+        servers = self._members.ranked(table, partition)
+        if self._local.follows(table, partition):
+            return servers
+        gone, me = self._members.is_gone, self._members.me
+        return sorted(servers, key=lambda server: (gone(server), server == me))
 
     def _floor(self, table: ServedTable, partition: int, terms: Terms) -> int:
         answered = self._answered.get((table.held_as, partition), 0)
@@ -96,7 +112,7 @@ class ClusterReader:
     ) -> Rows:
         tries = self._tries(table, partition, terms)
         while True:
-            for server in self._members.ranked(table.held_as, partition):
+            for server in self._ranked(table.held_as, partition):
                 try:
                     holder = self._holder(server)
                     return await holder.get(table.held_as, {partition: keys}, within, tries.terms)
@@ -118,7 +134,7 @@ class ClusterReader:
         """See `Reader`.  Losing the holder ends the scan: another one has another snapshot."""
         tries = self._tries(table, partition, Terms(max_lag, at_least or {}))
         while True:
-            for server in self._members.ranked(table.held_as, partition):
+            for server in self._ranked(table.held_as, partition):
                 begun = False
                 parts = self._holder(server).scan(
                     table.held_as, partition, (start, end), limit, tries.terms
@@ -150,11 +166,11 @@ class ClusterReader:
             await asyncio.sleep(_AGAIN_S)
 
     def _best(self, table: str, partition: int) -> PartitionState | None:
-        """This server's state if it may answer, else the best peer's."""
+        """This server's state if it follows the changelog, else the best peer's."""
         mine = self._mine(table, partition)
-        if mine is not None and not mine.restoring:
+        if mine is not None and self._local.follows(table, partition):
             return mine
-        for server in self._members.ranked(table, partition):
+        for server in self._ranked(table, partition):
             state = self._members.state_of(server, table, partition)
             if state is not None and not self._members.is_gone(server):
                 return state
@@ -218,7 +234,7 @@ class ClusterReader:
             now = self._best(table.held_as, partition)
             since = now.position if now is not None else None
         while True:
-            for server in self._members.ranked(table.held_as, partition):
+            for server in self._ranked(table.held_as, partition):
                 changes = self._holder(server).changes(
                     table.held_as, partition, since, snapshot=contents, old=old
                 )

@@ -158,8 +158,10 @@ class Follower:
         done = threading.Event()
 
         def leave(reader: TailReader) -> None:
-            self._unfollow(reader, held)
-            done.set()
+            try:
+                self._unfollow(reader, held)
+            finally:
+                done.set()
 
         self._commands.put(leave)
         done.wait()
@@ -218,9 +220,13 @@ class Follower:
         reader = TailReader(self._settings.client())
         try:
             while not self._stopped.is_set():
-                while not self._commands.empty():
-                    self._commands.get()(reader)
-                self._poll(reader)
+                try:
+                    while not self._commands.empty():
+                        self._commands.get()(reader)
+                    self._poll(reader)
+                except Exception:  # noqa: BLE001 - without this thread all stores would stand still
+                    _LOG.exception("Following the changelogs failed")
+                    self._stopped.wait(_SOON_S)
         finally:
             reader.close()
 
@@ -261,7 +267,12 @@ class Follower:
         sharing = self._followed.setdefault(held.place, [])
         sharing.append(held)
         # Tables over one topic may be at different offsets; each skips the records that it has.
-        reader.follow(*held.place, min(each.standby.state().position for each in sharing))
+        start = min(each.standby.state().position for each in sharing)
+        try:
+            reader.follow(*held.place, start)
+        except HoldfastError as error:
+            for each in self._followed.pop(held.place):
+                self._failed(each, error)
 
     def _unfollow(self, reader: TailReader, held: _Held) -> None:
         others = self._followed.get(held.place, [])

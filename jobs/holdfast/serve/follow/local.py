@@ -84,6 +84,11 @@ class LocalReader:
         usable = found is not None and not found.is_foreign
         return usable and found is not None and terms.why_not(found.state()) is None
 
+    def follows(self, table: str, partition: int) -> bool:
+        """Whether the partition's store is here and takes each change as it is committed."""
+        found = self._find(table, partition)
+        return found is not None and found.following
+
     async def get(
         self, table: str, asked: Mapping[int, Sequence[bytes]], within: WindowBounds, terms: Terms
     ) -> Rows:

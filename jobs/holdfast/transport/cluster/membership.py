@@ -33,7 +33,9 @@ def has_member(client: Mapping[str, str], group: str, timeout_s: float) -> bool:
     patient = PatientClient(client, timeout_s)
 
     def ask() -> bool:
-        # The call that is to replace it is of a kind that crashes, see `group_offsets`.
+        # What is to replace it: `describe_consumer_groups` aborts the process if the coordinator
+        # goes away while it asks (see `group_offsets`), and `list_consumer_groups` says nothing of
+        # a group that the principal may not see, or whose broker is away: no member, it would seem.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
             found = patient.client.list_groups(group, timeout=patient.attempt_s)
         return any(described.members for described in found)

@@ -141,8 +141,9 @@ def test_a_spark_that_is_joined_has_a_secret_already(spark_context: SparkContext
 
 FRESH = """
 from pyspark import SparkConf, SparkContext
-from holdfast.runtime.jvm.spark_internals import no_numpy_to_java, with_secret
-import py4j.protocol, sys
+from holdfast.runtime.jvm.spark_internals import (
+    leave_sigterm_to_python, no_numpy_to_java, with_secret)
+import py4j.protocol, signal, sys, time
 no_numpy_to_java()
 conf = SparkConf().setMaster("local[1]").setAppName("a").set("spark.ui.enabled", "false")
 conf.set("spark.driver.host", "127.0.0.1").set("spark.authenticate", "true")
@@ -155,6 +156,10 @@ converters = context._gateway.gateway_client.converters
 print(converters is py4j.protocol.INPUT_CONVERTER, len(converters) > 0)
 print(context._jvm.java.util.ArrayList([1, 2]).size(), "numpy" in sys.modules)
 process = SparkContext._gateway.proc
+leave_sigterm_to_python(context)
+process.send_signal(signal.SIGTERM)
+time.sleep(1)
+print(context.parallelize([1, 2], 1).count())
 context.stop()
 process.stdin.close()
 print(process.wait(60))
@@ -166,4 +171,4 @@ def test_a_spark_of_ones_own_has_a_secret_no_numpy_and_an_end() -> None:
         [sys.executable, "-c", FRESH], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["43 False", "True", "True True", "2 False", "0"]
+    assert done.stdout.splitlines() == ["43 False", "True", "True True", "2 False", "2", "0"]

@@ -13,14 +13,13 @@ import sys
 import threading
 from pathlib import Path
 
-import psutil
-
 from holdfast.chaos.faults.target import Landing
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.deploy.local.supervisor import last_error
 from holdfast.errors import Retriable
-from holdfast.local.processes import end_session, lives, taken_over
+from holdfast.local.processes import end_session
 from holdfast.state.files import private_file, read_json, write_json
+from holdfast.types.births import born, lives, taken_over, upgraded
 from holdfast.types.status import JobState, JobStatus, status_path
 
 __all__ = ["SecondDriver"]
@@ -70,10 +69,10 @@ class SecondDriver:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        born = psutil.Process(process.pid).create_time()  # a zombie still has it
+        birth = born(process.pid)  # a zombie still has one
         # Reaps it when it ends, so that it does not stay a zombie while this process lives.
         threading.Thread(target=process.wait, name="second driver", daemon=True).start()
-        write_json(self._record, _VERSION, {"pid": process.pid, "created": born})
+        write_json(self._record, _VERSION, {"pid": process.pid, "born": birth})
         return f"a second driver of {files.application_id} started (pid {process.pid})"
 
     def landing(self) -> Landing:
@@ -89,13 +88,11 @@ class SecondDriver:
 
     def end(self) -> list[str]:
         """Kills it and removes its home; returns what there was, in words.  May be called again."""
-        record = read_json(self._record)
+        pid, birth = self._started()
         done = []
-        if record is not None:
-            pid, born = int(record["pid"]), float(record["created"])
-            if not taken_over(pid, born):
-                end_session(pid, 0.0)
-                done = [f"the second driver (pid {pid}) ended"]
+        if pid and not taken_over(pid, birth):
+            end_session(pid, 0.0)
+            done = [f"the second driver (pid {pid}) ended"]
         shutil.rmtree(self._home, ignore_errors=True)
         self._seen = False
         return done
@@ -121,7 +118,10 @@ class SecondDriver:
 
     def _pid(self) -> int:
         """The driver's pid; 0 when it is not alive."""
-        record = read_json(self._record)
-        if record is None or not lives(int(record["pid"]), float(record["created"])):
-            return 0
-        return int(record["pid"])
+        pid, birth = self._started()
+        return pid if lives(pid, birth) else 0
+
+    def _started(self) -> tuple[int, str]:
+        """Pid and birth of the last one; 0 if there was none."""
+        record = upgraded(read_json(self._record) or {"pid": 0, "born": ""})
+        return int(record["pid"]), record["born"]
