@@ -94,7 +94,10 @@ class Chunk:
         return len(self.offsets)
 
     def last_headers(self, name: str) -> Iterator[tuple[int, bytes | None]]:
-        """Offset and last header of that name, for each record that has headers at all."""
+        """Offset and last header of that name, for each record that has headers at all.
+
+        Records are left out if a header's name cannot be read.
+        """
         for offset, record in zip(self.offsets, self.headers, strict=False):
             if record:
                 yield offset, _last(name, record)
@@ -354,6 +357,13 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return _pairs(found) if found else []
 
 
+def _if_readable(message: Message) -> Any:
+    try:
+        return message.headers()
+    except SystemError:  # confluent-kafka's, of a name that is not UTF-8
+        return None
+
+
 def _pairs(found: Any) -> list[tuple[str, bytes | None]]:
     pairs = found.items() if isinstance(found, dict) else found
     return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
@@ -386,7 +396,7 @@ class _Fetched(Chunk):
     def last_headers(self, name: str) -> Iterator[tuple[int, bytes | None]]:
         """As of any chunk; reads the headers of one record after the other."""
         for message in self._batch:
-            if found := message.headers():
+            if found := _if_readable(message):
                 yield _offset(message), _last(name, _pairs(found))
 
     def __getattr__(self, name: str) -> list[Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
@@ -59,6 +62,42 @@ def test_reads_a_range_in_chunks_with_keys_values_and_timestamps(
     assert chunks[2].keys == [b"k8", None]
     assert chunks[2].values == [b"v8", None]
     assert chunks[0].timestamps == [1_700_000_000_000] * 3
+
+
+def _produce_unreadable_name(servers: str, topic: str) -> None:
+    """Writes a record whose header's name is no UTF-8, as a client in C may."""
+    (file,) = Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka*")
+    lib, why, size = ctypes.CDLL(str(file)), ctypes.create_string_buffer(512), ctypes.c_size_t
+    lib.rd_kafka_conf_new.restype = lib.rd_kafka_new.restype = ctypes.c_void_p
+    conf = ctypes.c_void_p(lib.rd_kafka_conf_new())
+    lib.rd_kafka_conf_set(conf, b"bootstrap.servers", servers.encode(), why, size(512))
+    client = ctypes.c_void_p(lib.rd_kafka_new(0, conf, why, size(512)))
+    placed = (1, topic.encode(), 3, ctypes.c_int32(0), 4, b"v", size(1))
+    assert lib.rd_kafka_producev(client, *placed, 9, b"\xff\xfe", b"x", size(1), 0) == 0
+    assert lib.rd_kafka_flush(client, 10_000) == 0
+    lib.rd_kafka_destroy(client)
+
+
+def test_the_last_header_of_a_name_counts_and_unreadable_ones_stop_nobody(
+    servers: str, topic: str, reader: PartitionReader
+) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers})
+    sent: list[list[tuple[str, str | bytes | None]]] = [
+        [], [("a", b"1"), ("b", b"2"), ("a", b"\xff")], [("b", b"3")], [("a", None)],
+    ]  # fmt: skip
+    for headers in sent:
+        producer.produce(topic, b"v", partition=0, headers=headers)
+    producer.flush()
+    _produce_unreadable_name(servers, topic)
+    producer.produce(topic, b"v", partition=0, headers=[("a", b"last")])
+    producer.flush()
+    (chunk,) = reader.read(0, 6)
+    expected = [(1, b"\xff"), (2, None), (3, None), (5, b"last")]
+    assert list(chunk.last_headers("a")) == expected
+    with_headers = PartitionReader({"bootstrap.servers": servers}, topic, 0, headers=True)
+    (chunk,) = with_headers.read(0, 4)
+    assert list(Chunk.last_headers(chunk, "a")) == expected[:3]
+    with_headers.close()
 
 
 def test_successive_reads_continue_and_others_move(
