@@ -76,6 +76,7 @@ class RecordDecoder:
             source.key_delimiter,
             source.key_nullable,
             schemas,
+            source.key_schema,
         )
         self._values = value_decoder(
             source.value_format,
@@ -85,6 +86,7 @@ class RecordDecoder:
             delimiter=source.delimiter,
             nullable=source.nullable,
             schemas=schemas,
+            own=source.value_schema,
         )
         self._with_keys = bool(source.key_columns) or source.window is not None
         self._decoded = [c.name for c in keys + values]

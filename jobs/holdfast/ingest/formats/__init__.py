@@ -18,7 +18,7 @@ from holdfast.ingest.formats.protobuf_registered import protobuf_reader
 from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.types.schema import Column
-from holdfast.types.schemas import START_REGISTRY, Schemas
+from holdfast.types.schemas import START_REGISTRY, DataSchema, Schemas
 from holdfast.types.sources import Format, Nullable
 
 __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
@@ -26,13 +26,13 @@ __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 _Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
 # (wanted columns, unwrapped) -> the function that makes the reader of one schema.
 _READERS: Mapping[Format, _Readers] = {
-    Format.AVRO: avro_reader,
+    Format.AVRO: avro_reader,  # also takes the columns' own schema
     Format.JSON_SR: json_reader,
     Format.PROTOBUF: protobuf_reader,
 }
 
 
-def value_decoder(
+def value_decoder(  # noqa: PLR0913 - each is another fact of a source
     format_: Format,
     declared: Sequence[Column],
     wanted: Sequence[Column],
@@ -41,6 +41,7 @@ def value_decoder(
     delimiter: str = ",",
     nullable: Nullable = Nullable.NONE,
     schemas: Schemas | None = None,
+    own: DataSchema | None = None,
 ) -> Decoder:
     """The decoder of record values.
 
@@ -51,6 +52,7 @@ def value_decoder(
         delimiter: the delimiter of DELIMITED.
         nullable: how Protobuf tells NULL.
         schemas: the registry of formats that have one.
+        own: the schema of the declared columns, in such a format.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
@@ -60,7 +62,7 @@ def value_decoder(
         return MessageDecoder(declared, wanted, nullable)
     unwrapped = not wrap and len(declared) == 1
     if format_ in _READERS:
-        return _registered(format_, wanted, schemas, unwrapped=unwrapped)
+        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=unwrapped)
 
 
@@ -71,6 +73,7 @@ def key_decoder(
     delimiter: str = ",",
     nullable: Nullable = Nullable.NONE,
     schemas: Schemas | None = None,
+    own: DataSchema | None = None,
 ) -> Decoder:
     """The decoder of record keys: like `value_decoder`, but a single JSON column has no object.
 
@@ -82,12 +85,17 @@ def key_decoder(
         return MessageDecoder(declared, wanted, nullable)
     if format_ in _READERS:
         unwrapped = len(declared) == 1 and LANGUAGES[format_].unwraps
-        return _registered(format_, wanted, schemas, unwrapped=unwrapped)
+        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=len(declared) == 1)
 
 
 def _registered(
-    format_: Format, wanted: Sequence[Column], schemas: Schemas | None, *, unwrapped: bool
+    format_: Format,
+    wanted: Sequence[Column],
+    schemas: Schemas | None,
+    own: DataSchema | None,
+    *,
+    unwrapped: bool,
 ) -> Decoder:
     kind = format_.schema_kind
     assert kind is not None
@@ -98,7 +106,10 @@ def _registered(
             f"{format_} needs a schema registry, and there is none.",
             action=f"set schema.registry.url, or {START_REGISTRY}",
         )
-    return RegisteredDecoder(kind, wanted, schemas, _READERS[format_](wanted, unwrapped))
+    make = _READERS[format_](wanted, unwrapped)
+    if format_ is Format.AVRO and own is not None:
+        make = avro_reader(wanted, unwrapped, own.schema)
+    return RegisteredDecoder(kind, wanted, schemas, make)
 
 
 def _decoder(

@@ -62,8 +62,9 @@ class AsJson:
         of, columns = self._of, self._of.key_columns
         language = LANGUAGES.get(of.key_format)
         decoder = key_decoder(
-            of.key_format, columns, columns, of.key_delimiter, of.key_nullable, self._schemas
-        )
+            of.key_format, columns, columns, of.key_delimiter, of.key_nullable, self._schemas,
+            of.key_schema,
+        )  # fmt: skip
         wrap = len(columns) > 1 or language is None or not language.unwraps
         return _translation(columns, decoder, wrap=wrap)
 
@@ -73,6 +74,7 @@ class AsJson:
         decoder = value_decoder(
             of.value_format, columns, columns,
             wrap=of.wrap_single, nullable=of.nullable, schemas=self._schemas,
+            own=of.value_schema,
         )  # fmt: skip
         return _translation(columns, decoder, wrap=of.wrap_single)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import SchemaRefused
+from holdfast.ingest.formats.avro_aliases import rename_by_aliases
 from holdfast.ingest.formats.avro_cursor import Cursor
 from holdfast.ingest.formats.avro_readers import Read, column_readers, whole_reader
 from holdfast.ingest.formats.base import Decoded, Undecodable, null_columns
@@ -25,12 +26,21 @@ __all__ = ["avro_reader"]
 _JOINED_MAX = 1 << 30  # bytes; Arrow's offsets have 32 bits
 
 
-def avro_reader(wanted: Sequence[Column], unwrapped: bool) -> MakeReader:
-    """The function that makes the reader of one writer's schema."""
+def avro_reader(
+    wanted: Sequence[Column], unwrapped: bool, declared: Schema | None = None
+) -> MakeReader:
+    """The function that makes the reader of one writer's schema.
+
+    Args:
+        declared: the schema that the columns come from, whose aliases count; None: none.
+    """
 
     def make(schema: Schema) -> SchemaReader:
         try:
-            return _AvroReader(parse_avro(schema), wanted, unwrapped=unwrapped)
+            root = parse_avro(schema)
+            if declared is not None:
+                rename_by_aliases(root, parse_avro(declared))
+            return _AvroReader(root, wanted, unwrapped=unwrapped)
         except (SchemaRefused, Undecodable) as error:
             columns = ", ".join(map(str, wanted))
             raise Undecodable(f"{error}; it is {schema.text[:300]}, read as {columns}") from None

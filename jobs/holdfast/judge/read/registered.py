@@ -18,11 +18,12 @@ from typing import Any
 import orjson
 
 from holdfast.errors import SchemaMissing
+from holdfast.judge.read.avro_names import Renamer
 from holdfast.judge.read.declared_messages import declared_schema
 from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import Untranslatable, no_number, unreadable
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import Schema, Schemas
+from holdfast.types.schemas import DataSchema, Schema, SchemaKind, Schemas
 from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Translation", "plain_format", "translations"]
@@ -61,9 +62,9 @@ class Translation:
         keys = _Shaper(of.key_columns, exact=sink)
         self._key = None
         if of.key_columns:
-            self._key = _translate(of.key_format, schemas, keys, of.key_nullable)
+            self._key = _translate(of.key_format, schemas, keys, of.key_nullable, of.key_schema)
         values = _Shaper(of.value_columns, wrapped=of.wrap_single, exact=sink, marks=not sink)
-        self._value = _translate(of.value_format, schemas, values, of.nullable)
+        self._value = _translate(of.value_format, schemas, values, of.nullable, of.value_schema)
         times = {None: 0, WindowKind.SESSION: 2}.get(of.window, 1)
         self._behind = times * _WINDOW_BYTES
 
@@ -119,12 +120,13 @@ def translations(
 def _layouts(of: Source | Sink) -> Iterator[object]:
     """The facts that the bytes of keys and of values depend on; None: they have no columns."""
     parts = (
-        (of.key_format, of.key_columns, of.key_nullable),
-        (of.value_format, of.value_columns, of.nullable),
+        (of.key_format, of.key_columns, of.key_nullable, of.key_schema),
+        (of.value_format, of.value_columns, of.nullable, of.value_schema),
     )
-    for form, columns, nullable in parts:
+    for form, columns, nullable, own in parts:
         declared = (columns, nullable) if form is Format.PROTOBUF_NOSR else ()
-        yield (form, *declared) if columns else None
+        aliases = own.schema if own is not None and '"aliases"' in own.schema.text else None
+        yield (form, aliases, *declared) if columns else None
 
 
 def _or_no_json(translate: _Translate, data: bytes) -> bytes:
@@ -135,7 +137,11 @@ def _or_no_json(translate: _Translate, data: bytes) -> bytes:
 
 
 def _translate(
-    form: Format, schemas: Schemas | None, shaper: _Shaper, nullable: Nullable
+    form: Format,
+    schemas: Schemas | None,
+    shaper: _Shaper,
+    nullable: Nullable,
+    own: DataSchema | None,
 ) -> _Translate | None:
     if form in _MESSAGES:
         shaper = replace(shaper, wrapped=True, digits=_ROUNDED)
@@ -153,7 +159,7 @@ def _translate(
             schema = schemas.by_id(number)
             if schema.kind is not form.schema_kind:
                 raise ValueError(f"its schema is of type {schema.kind}")
-            readers[number] = _READERS[form](schema)
+            readers[number] = _READERS[form](schema, own)
         return shaper.written(readers[number](data[_HEADER_BYTES:]))
 
     return translate
@@ -171,14 +177,20 @@ def _declared(shaper: _Shaper, nullable: Nullable) -> _Translate:
     return translate
 
 
-def _avro(schema: Schema) -> _Read:
-    """The reader of one writer's schema; times stay the numbers that they are."""
+def _avro(schema: Schema, own: DataSchema | None) -> _Read:
+    """The reader of one writer's schema; times stay the numbers that they are.
+
+    A column's schema of its own renames fields by its aliases, as a reader's schema in Avro does.
+    """
     import fastavro
 
+    text = json.loads(schema.text)
+    if own is not None and own.schema.kind is SchemaKind.AVRO:
+        text = Renamer(own.schema).renamed(text)
     named: dict[str, Any] = {}
     for _, text in schema.references:
         fastavro.parse_schema(json.loads(text), named)
-    parsed = fastavro.parse_schema(_without_times(json.loads(schema.text)), named)
+    parsed = fastavro.parse_schema(_without_times(text), named)
 
     def read(data: bytes) -> Any:
         stream = io.BytesIO(data)
@@ -193,10 +205,10 @@ def _avro(schema: Schema) -> _Read:
     return read
 
 
-_READERS: Mapping[Format, Callable[[Schema], _Read]] = {
+_READERS: Mapping[Format, Callable[[Schema, DataSchema | None], _Read]] = {
     Format.AVRO: _avro,
-    Format.JSON_SR: lambda _: orjson.loads,
-    Format.PROTOBUF: lambda schema: MessageReader(schema).read,
+    Format.JSON_SR: lambda *_: orjson.loads,
+    Format.PROTOBUF: lambda schema, _: MessageReader(schema).read,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError, Refused, SnapshotsUnavailable
 from holdfast.runtime.insertions import written_insertions
@@ -121,6 +121,7 @@ class Attempt:
             self._check_time()
             for report in self._told():
                 heard[report.where] = time.monotonic()
+                _check_followed(report.where, {wanted[key] for key in wanted.keys() - done.keys()})
                 mine = {key for key, where in wanted.items() if where == report.where}
                 done |= _manifests_in(report, mine)
             known = self._services.cluster.whereabouts()
@@ -149,6 +150,22 @@ class Attempt:
             self._place.discard(self._name, self._token)
         except HoldfastError as error:
             _LOG.warning("Files of savepoint %s are left: %s", self._name, error.fact)
+
+
+def _check_followed(told: Whereabouts, wanted: Iterable[Whereabouts]) -> None:
+    """Checks that no other process has the volume of one with copies: that one has ended then.
+
+    Its executor may live on, so that nothing else says so.
+
+    Raises:
+        Again: its copies are lost.
+    """
+    for where in wanted:
+        if where.volume == told.volume and where != told:
+            raise Again(
+                f"the Python worker {where.worker_pid} of executor {where.executor_id} has ended, "
+                "and its copies with it"
+            )
 
 
 def _manifests_in(report: CopiesReport, wanted: set[_Key]) -> dict[_Key, Manifest]:
