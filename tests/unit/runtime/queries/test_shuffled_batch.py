@@ -16,6 +16,7 @@ from holdfast.sql import compile_text
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query, Source
+from holdfast.types.trace_links import TraceLinks
 
 SQL = """
 CREATE STREAM s (k VARCHAR KEY) WITH (KAFKA_TOPIC='sales', VALUE_FORMAT='JSON');
@@ -38,9 +39,14 @@ def test_state_partitions_that_are_done_are_not_moved_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def read(
-        _options: IngestOptions, _query: Query, state_partitions: int, wanted: KafkaRange
+        _options: IngestOptions,
+        _query: Query,
+        state_partitions: int,
+        wanted: KafkaRange,
+        links: TraceLinks,
     ) -> Iterator[tuple[int, bytes]]:
         assert state_partitions == 3
+        assert not links.found
         yield from ((place, b"%d of %d" % (place, wanted.partition)) for place in (0, 1, 2, 1))
 
     monkeypatch.setattr(shuffled_batch, "read_packed", read)
