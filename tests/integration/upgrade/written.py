@@ -139,4 +139,6 @@ def pack_folder(folder: Path, to: Path, wanted: Callable[[str], bool] = lambda _
 def unpack_folder(packed: Path, to: Path) -> None:
     """The inverse of `pack_folder`."""
     with tarfile.open(packed) as tar:
-        tar.extractall(to, filter="data")
+        # As an attribute, because Python 3.11.0 to 3.11.3 (Debian 12) know no such argument.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(to)

@@ -88,13 +88,20 @@ _NO_ROWS = (
     "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"
 )
-# At each start Java says that it uses a module of Spark's choice: a warning that nobody can act
-# upon, and that no option silences.  A signal to the whole process group is not for this reader.
+# Left out is what nobody can act upon, and no option silences: at each start, that Java uses a
+# module of Spark's choice; at an end, that a thread pool which is shut down takes no more tasks, as
+# when executors end with the driver.  A signal to the process group is not for this reader.
 _QUIETER = """\
 . '{package}/bin/load-spark-env.sh'
 exec 2> >(trap '' INT TERM
+  late='java.util.concurrent.RejectedExecutionException: '
   while IFS= read -r line || [[ -n $line ]]; do
-    [[ $line == "WARNING: Using incubator modules: "* ]] || printf '%s\\n' "$line"
+    case $line in
+      'WARNING: Using incubator modules: '*) ;;
+      "$late"*'[Shutting down, '* | "$late"*'[Terminated, '*) trace=late ;;
+      $'\\tat '*) [[ $trace == late ]] || printf '%s\\n' "$line" ;;
+      *) trace='' && printf '%s\\n' "$line" ;;
+    esac
   done >&2)
 """
 # A task's outermost method runs once per task; compiling it took 10 MB after 400 tasks.
