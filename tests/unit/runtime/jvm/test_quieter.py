@@ -41,6 +41,6 @@ def _read(home: Path, text: str) -> str:
 def test_what_nobody_can_act_upon_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, left: str
 ) -> None:
-    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")  # which it sets
-    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON", "SPARK_HOME"):
+        monkeypatch.setenv(name, "as before")  # so that what it sets is taken back
     assert _read(tmp_path, text) == left
