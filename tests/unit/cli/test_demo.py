@@ -148,6 +148,9 @@ def test_a_log_says_what_is_being_done_now(tmp_path: Path) -> None:
     at = "2026-11-21T06:15:49.867450Z"
     log.write_text(f'{at} [ 12 s] 06:15:49.867 INFO    job: starting …\n{at} {{"ok":true}}\n')
     assert last_line(log) == "job: starting", "one time, no JSON, no second dots"
+    with log.open("a") as file:
+        file.write(f"{at} holdfast://local/T: {{'event': 'compaction', 'verdict': 'good'}}\n")
+    assert last_line(log) == "job: starting", "no asset's facts"
     assert last_line(log, log.stat().st_size) == "", "what was said before does not count"
     log.write_text(f"{at} {'word ' * 40}\n{at} half a li")
     assert len(last_line(log)) == 90

@@ -17,6 +17,7 @@ APPLICATION_ID = "demo"
 _TAIL, _WIDTH = 16_000, 90
 # Airflow's, a task's elapsed time, and those of a Holdfast process within it.
 _TIMES = re.compile(r"^(?:\d{4}-\d\d-\d\dT\S+Z )?(?:\[ *\d+ s\] )?(?:[\d:.]{12} [A-Z]+ +)?")
+_DATA = re.compile(r"""^[\[{]|[\[{]['"]""")  # JSON and Python's own, whole or within a line
 _MARK = ".holdfast-demo"  # marks a folder that the demo may wipe
 
 
@@ -40,13 +41,13 @@ def demo_sql() -> Path:
 
 
 def last_line(log: Path, since: int = 0) -> str:
-    """The last line for people in a log, after byte `since`: no times, no JSON, of one line."""
+    """The last line for people in a log, after byte `since`: no times, no data, of one line."""
     with log.open("rb") as file:
         file.seek(max(since, log.stat().st_size - _TAIL))
         lines = file.read().decode(errors="replace").split("\n")[:-1]
     for line in reversed(lines):
         said = _TIMES.sub("", line).strip().removesuffix(" …")
-        if said and not said.startswith(("{", "[")):
+        if said and not _DATA.search(said):
             return said if len(said) <= _WIDTH else f"{said[: _WIDTH - 1]}…"
     return ""
 
