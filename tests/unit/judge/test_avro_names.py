@@ -92,7 +92,10 @@ def _payload(writer: Any, value: Any) -> bytes:
 
 
 def _source(reader: Any) -> Source:
-    schema = Schema(SchemaKind.AVRO, json.dumps(reader))
+    return _source_of(Schema(SchemaKind.AVRO, json.dumps(reader)))
+
+
+def _source_of(schema: Schema) -> Source:
     columns = LANGUAGES[Format.AVRO].columns_of(schema, "", unwrapped=False, key=False)
     own = DataSchema("t-value", schema, 8, fixed=True)
     return Source("S", "STREAM", "t", (), columns, Format.NONE, Format.AVRO, value_schema=own)
@@ -160,3 +163,32 @@ def test_a_topic_that_is_read_with_aliases_and_without_is_not_judged() -> None:
     found = translations([with_aliases, without], _registry(writer))["t"]
     with pytest.raises(Untranslatable, match="declared in several ways"):
         found.value(_payload(writer, value))
+
+
+def _with_reference(field: Any, inner: Any) -> tuple[Schema, Any]:
+    """A record whose only field is of another schema's record, and both in one for the writer."""
+    name = "a.In"
+    other = _record(name, inner)
+    texts = json.dumps(_record("R", {**field, "type": name})), json.dumps(other)
+    schema = Schema(SchemaKind.AVRO, texts[0], (("in", texts[1]),))
+    return schema, _record("R", {**field, "type": other})
+
+
+@pytest.mark.parametrize("alias", [(), ("before",)], ids=["no alias", "aliases of its own"])
+def test_records_of_another_schema_are_read_by_their_writer_s(alias: tuple[str, ...]) -> None:
+    schema, whole = _with_reference(_field("x", None), _field("n", "long", *alias))
+    registry = MemoryRegistry()
+    registry.put("t-value", schema, 7)
+    data = _payload(whole, {"x": {"n": 5}})
+    translation = Translation(_source_of(schema), registry)
+    assert json.loads(translation.value(data) or b"") == {"x": {"n": 5}}
+
+
+def test_aliases_are_not_judged_in_records_of_another_schema() -> None:
+    written, whole = _with_reference(_field("x", None), _field("was", "long"))
+    own, _ = _with_reference(_field("x", None), _field("now", "long", "was"))
+    registry = MemoryRegistry()
+    registry.put("t-value", written, 7)
+    translation = Translation(_source_of(own), registry)
+    with pytest.raises(Untranslatable, match="aliases over schemas that refer to others"):
+        translation.value(_payload(whole, {"x": {"was": 5}}))

@@ -125,8 +125,15 @@ def _layouts(of: Source | Sink) -> Iterator[object]:
     )
     for form, columns, nullable, own in parts:
         declared = (columns, nullable) if form is Format.PROTOBUF_NOSR else ()
-        aliases = own.schema if own is not None and '"aliases"' in own.schema.text else None
-        yield (form, aliases, *declared) if columns else None
+        yield (form, _with_aliases(own), *declared) if columns else None
+
+
+def _with_aliases(own: DataSchema | None) -> Schema | None:
+    """The schema that columns come from, if it may rename fields."""
+    if own is None or own.schema.kind is not SchemaKind.AVRO:
+        return None
+    texts = (own.schema.text, *(text for _, text in own.schema.references))
+    return own.schema if any('"aliases"' in text for text in texts) else None
 
 
 def _or_no_json(translate: _Translate, data: bytes) -> bytes:
@@ -184,13 +191,15 @@ def _avro(schema: Schema, own: DataSchema | None) -> _Read:
     """
     import fastavro
 
-    text = json.loads(schema.text)
-    if own is not None and own.schema.kind is SchemaKind.AVRO:
-        text = Renamer(own.schema).renamed(text)
+    written, reader = json.loads(schema.text), _with_aliases(own)
+    if reader is not None and reader != schema:
+        if schema.references:
+            raise Untranslatable("aliases over schemas that refer to others")
+        written = Renamer(reader).renamed(written)
     named: dict[str, Any] = {}
     for _, text in schema.references:
         fastavro.parse_schema(json.loads(text), named)
-    parsed = fastavro.parse_schema(_without_times(text), named)
+    parsed = fastavro.parse_schema(_without_times(written), named)
 
     def read(data: bytes) -> Any:
         stream = io.BytesIO(data)
