@@ -61,7 +61,7 @@ _DEFAULTS: dict[str, str | int | bool] = {
     "queued.max.messages.kbytes": 16_384,
 }
 
-_UNREADABLE = ()
+_UNREADABLE = ()  # in place of headers
 _LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _PASSING = frozenset(
     {
@@ -270,13 +270,16 @@ class PartitionReader:
         return chunk
 
     def _headers_of(self, message: Message) -> list[tuple[str, bytes | None]]:
-        """A record's headers; none where they cannot be read, for it would be so for ever."""
+        """A record's headers; none if they cannot be read: another try would fail as well."""
         found = _if_readable(message)
         if found is _UNREADABLE:
             if not self._told_of_headers:
-                told = "A record of %s, offset %d, counts as one without headers: Kafka's client "
-                told += "for Python cannot read them, because a name among them is not UTF-8"
-                _LOG.warning(told, self._name, message.offset())
+                _LOG.warning(
+                    "A record of %s, offset %d, counts as one without headers: Kafka's client for "
+                    "Python cannot read them, because a name among them is not UTF-8",
+                    self._name,
+                    message.offset(),
+                )
             self._told_of_headers = True
             return []
         return _pairs(found) if found else []
