@@ -33,6 +33,9 @@ def needs_redis() -> str:
 class RedisServer(ServerProcess):
     """Keeps its data over `kill` and `start`, in its log (AOF).
 
+    The log is synced before each answer: otherwise a server whose disk is busy may put off the
+    writing of its log for two seconds, and a kill loses what it has confirmed.
+
     Args:
         options: further options of redis-server, as on its command line.
     """
@@ -58,7 +61,7 @@ class RedisServer(ServerProcess):
         before = len(self.log) if self._log_file.exists() else 0
         command = [
             self._program, *port, str(self._port), "--bind", HOST, "--dir", str(self._folder),
-            "--save", "", "--appendonly", "yes", *self._options,
+            "--save", "", "--appendonly", "yes", "--appendfsync", "always", *self._options,
         ]  # fmt: skip
         ready = "Ready to accept connections"
         self._launch(command, lambda: ready in self.log[before:], _START_S)
