@@ -96,9 +96,10 @@ def history_svg(lines: Sequence[Line]) -> str:
         axes.axhline(0, color=INK, lw=0.8)
         axes.plot([line.bytes_error for line in lines], "o", color=_BEFORE, label="bytes")
         places, errors = [n for n, _ in restores], [error for _, error in restores]
-        axes.plot(places, errors, "x", color=_PREDICTED, label="restore")
+        if restores:
+            axes.plot(places, errors, "x", color=_PREDICTED, label="restore")
         axes.set_xticks([])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}" if y else "0%"))
         title = "Real against predicted, the oldest first; the band is 30 %"
         axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
         axes.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2, borderaxespad=0)
