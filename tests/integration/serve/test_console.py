@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -472,6 +473,8 @@ def test_with_tokens_the_page_asks_for_one_and_shows_only_what_it_may(
         assert "placed" not in page.run("document.querySelector('main').textContent").lower()
         page.open(f"{server.url}/console/#/chaos")
         says(page, "may not read all of them")
+        time.sleep(2.5)  # the header has been drawn again
+        says(page, "may not read all of them")
         assert "guest-token" not in page.run("document.cookie + JSON.stringify({...localStorage})")
     lines = audit.read_text()
     assert '"console: rows of PER_CITY"' in lines
@@ -492,3 +495,29 @@ def test_a_server_that_goes_away_is_told_and_found_again(
         assert page.count("main tbody tr") == 12, "what was known stays to be read"
         with served(tmp_path, mounts=mounts, world=world, port=server.port):
             page.wait("!document.querySelector('.trouble')", "it goes on by itself")
+
+
+def test_long_names_are_broken_before_a_table_is_cut(chromium: Chromium, tmp_path: Path) -> None:
+    names = [f"{kind}_payments_per_customer_and_warehouse" for kind in ("avro", "protobuf")]
+    source = "CREATE STREAM s (k VARCHAR, v BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+    tables = [f"CREATE TABLE {n} AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;" for n in names]
+    world = World(script=" ".join([source, *tables]))
+    for name in names:
+        world.put(name.upper(), ["k"], [1_000_000])
+    driver = DriverOf(world, lag=12_345)
+    driver.batch(4_000_000, seconds=0.5, commit_seconds=0.02)
+    console = Console(world.serving(tmp_path), Beside([driver.url]))
+    mounts = {"/console": console}
+    cut = (
+        "[...document.querySelectorAll('main .scroll')].filter(s => s.scrollWidth > s.clientWidth)"
+    )
+    with (
+        served(tmp_path, mounts=mounts, world=world) as server,
+        chromium.page() as page,
+    ):
+        asyncio.run_coroutine_threadsafe(console.sample(), server.loop).result(20)
+        for view in ("tables", "jobs"):
+            page.open(f"{server.url}/console/#/{view}")
+            says(page, names[0].upper())
+            assert page.run(f"{cut}.map(s => s.getAttribute('aria-label'))") == [], view
+        assert page.troubles == []

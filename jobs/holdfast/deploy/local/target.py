@@ -111,6 +111,7 @@ class LocalDeployment:
             "supervisor_pid": record.pid,
             "driver_pid": record.driver_pid,
             "starts": record.starts,
+            "last_end": record.reason if record.starts > 1 else "",
             "log": str(self.log),
             "servers": self._servers.told(),
         }

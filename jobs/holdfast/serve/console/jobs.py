@@ -21,7 +21,7 @@ class Deployments(Protocol):
     """Deployments of this machine, whose supervisors and logs are files of a home."""
 
     def all(self) -> Sequence[Mapping[str, Any]]:
-        """Each as JSON values, with `application_id` and `starts` among its `details`."""
+        """Each as JSON values, those that ran with `application_id`, `starts` and `last_end`."""
 
     def log(self, name: str, bytes_max: int) -> str:
         """The end of the log of a deployment's driver."""
@@ -66,15 +66,15 @@ def jobs_told(
     if release:
         found.setdefault(release, _unheard(release))["on_kubernetes"] = True
     for one in deployed:
-        details = one.get("details", {})
-        name = str(details.get("application_id") or one["name"])
+        name = str(one.get("application_id") or one["name"])
         job = found.setdefault(name, _unheard(name))
         job["deployment"] = {
             "name": one["name"],
             "state": one["state"],
             "revision": one["revision"],
             "reason": one["reason"],
-            "starts": details.get("starts"),
+            "starts": one.get("starts"),
+            "last_end": one.get("last_end", ""),
         }
     return sorted(
         found.values(), key=lambda job: (job["application_id"] != main, job["application_id"])

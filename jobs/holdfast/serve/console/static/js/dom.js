@@ -91,6 +91,11 @@ export function meter(share, kind, name) {
     el("span", { style: { width: `${percent}%` } }));
 }
 
+/** A name that may be broken over lines after its dashes and underscores, nowhere else. */
+export function breakable(name) {
+  return name.split(/(?<=[-_])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+}
+
 /** A moment that is not broken over lines. */
 export function when(ms) {
   return el("span", { class: "when" }, moment(ms));

@@ -20,20 +20,24 @@ const KEYS = "holdfast.keys";
 const main = document.getElementById("main");
 let leaving = new AbortController();
 
-/** Calls `look` at once and then every two seconds, until `signal`; shows what goes wrong. */
+/** Calls `look` at once and then every two seconds, until `signal`. */
 async function every(look, signal) {
   while (!signal.aborted) {
-    try {
-      await look();
-      main.querySelector(":scope > .trouble")?.remove();
-    } catch (error) {
-      if (signal.aborted) return;
-      trouble(error);
-    }
+    await look();
     await new Promise((resolve) => {
       const timer = setTimeout(resolve, document.hidden ? 5 * EVERY_MS : EVERY_MS);
       signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
     });
+  }
+}
+
+/** A look of the view: what went wrong is shown until it succeeds. */
+async function tried(look, signal) {
+  try {
+    await look();
+    if (!signal.aborted) main.querySelector(":scope > .trouble")?.remove();
+  } catch (error) {
+    if (!signal.aborted) trouble(error);
   }
 }
 
@@ -67,7 +71,7 @@ async function open() {
   main.replaceChildren(place);
   window.scrollTo(0, 0);
   try {
-    await view(place, rest, { signal, every: (look) => every(look, signal), trouble });
+    await view(place, rest, { signal, every: (look) => every(() => tried(look, signal), signal), trouble });
   } catch (error) {
     if (!signal.aborted) trouble(error);
   }

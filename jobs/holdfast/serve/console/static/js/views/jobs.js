@@ -1,7 +1,7 @@
 // Every job: what its driver says, its pods, how often it was started, the end of its log.
 
 import { get } from "../api.js";
-import { el, empty, fill, notice, pill, show, table } from "../dom.js";
+import { breakable, el, empty, fill, notice, pill, show, table } from "../dom.js";
 import { ago, brief, count } from "../format.js";
 import { log } from "./log.js";
 import { podsOf } from "./pods.js";
@@ -48,7 +48,7 @@ function job(told, pods) {
     ["Behind", told.lag === null ? "–" : told.lag ? `${brief(told.lag)} records` : "nothing"],
     ["Executors", count(told.executors.length)],
     deployment && ["Revision", count(deployment.revision)],
-    deployment && ["Restarts", restarts ? pill("unknown", count(restarts)) : "none"],
+    deployment && ["Restarts", restarts ? [pill("unknown", count(restarts)), ` ${deployment.last_end ? `the last: ${deployment.last_end}` : ""}`] : "none"],
     !told.answers && told.updated_ms && ["Last word", ago(told.updated_ms)],
   ].filter(Boolean);
   return el("section", { class: "panel", "aria-label": told.application_id },
@@ -65,7 +65,7 @@ function queries(told) {
   const columns = [{ name: "Query", head: true }, { name: "Writes" }, { name: "State" }, { name: "Batch", n: true },
     { name: "Processed", n: true }, { name: "Behind", n: true }, { name: "Left out", n: true }, { name: "Dead letters", n: true }];
   return table(`Queries of ${told.application_id}`, columns, told.queries.map((q) => [
-    q.id, q.sink, told.answers ? (q.state ?? "").toLowerCase() : "–", q.batch_id < 0 ? "–" : count(q.batch_id), count(q.records_total), count(q.lag),
+    breakable(q.id), breakable(q.sink), told.answers ? (q.state ?? "").toLowerCase() : "–", q.batch_id < 0 ? "–" : count(q.batch_id), count(q.records_total), count(q.lag),
     coloured((q.dropped_late ?? 0) + (q.dropped_null_key ?? 0), q), coloured(q.dead_letters ?? 0, q),
   ]));
 }

@@ -1,6 +1,6 @@
 // Pods of the server's own job: whether they run, how often and why they were restarted, their logs.
 
-import { el, empty, notice, pill, table } from "../dom.js";
+import { breakable, el, empty, notice, pill, table } from "../dom.js";
 import { ago, count, seconds } from "../format.js";
 
 /** `told`: the API's answer; null before the first. */
@@ -20,7 +20,7 @@ export function podsOf(told) {
 function row(release, pod) {
   if (pod.refused) return [pod.name, pill("unknown", "not shown"), "–", pod.refused, "–", "–", "–"];
   if (!pod.phase) return [pod.name, pill("invalid", "there is none"), "–", "its StatefulSet makes one", "–", "–", "–"];
-  return [pod.name, state(pod), pod.restarts ? pill("unknown", count(pod.restarts)) : "0", ended(pod),
+  return [breakable(pod.name), state(pod), pod.restarts ? pill("unknown", count(pod.restarts)) : "0", ended(pod),
     whole(pod.created_ms ? seconds(Math.max(0, Math.floor((Date.now() - pod.created_ms) / 1000))) : "–"), whole(pod.node || "–"),
     el("span", { class: "links" }, link(release, pod, "Log"), pod.restarts ? link(release, pod, "before restart", "before") : "")];
 }

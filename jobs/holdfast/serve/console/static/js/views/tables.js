@@ -1,7 +1,7 @@
 // Streams, tables and the queries between them; one of them in full.
 
 import { get } from "../api.js";
-import { el, empty, fill, pill, show, table } from "../dom.js";
+import { breakable, el, empty, fill, pill, show, table } from "../dom.js";
 import { around, drawing } from "../draw.js";
 import { brief, bytes, count, seconds, share, some } from "../format.js";
 import { sample } from "../sample.js";
@@ -139,7 +139,7 @@ function relations({ relations: all }) {
     { name: "Size", n: true }, { name: "Processed", n: true }, { name: "Left out", n: true }, { name: "Served" }, { name: "" },
   ];
   const rows = shown.map((r) => [
-    el("a", { href: `#/tables/${encodeURIComponent(r.name)}` }, r.name),
+    el("a", { href: `#/tables/${encodeURIComponent(r.name)}` }, breakable(r.name)),
     r.window ? `${r.kind.toLowerCase()}, ${r.window.toLowerCase()}` : r.kind.toLowerCase(),
     r.key.map((c) => c.name).join(", "),
     r.rows === undefined ? "" : count(r.rows),

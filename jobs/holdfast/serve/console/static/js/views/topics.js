@@ -1,7 +1,7 @@
 // Topics as Kafka has them: messages with their headers, consumer groups and settings.
 
 import { get } from "../api.js";
-import { el, empty, fill, notice, pill, table, when } from "../dom.js";
+import { breakable, el, empty, fill, notice, pill, table, when } from "../dom.js";
 import { brief, bytes, count, some } from "../format.js";
 
 const PAGE = 50;
@@ -19,8 +19,8 @@ function list(all) {
   const columns = [{ name: "Topic", head: true }, { name: "Is" }, { name: "Streams and tables", wide: true },
     { name: "Partitions", n: true }, { name: "Replicas", n: true }, { name: "Offsets held", n: true }];
   return table("Topics", columns, all.map((t) => [
-    t.exists ? el("a", { href: to(t.topic) }, t.topic) : t.topic, kinds(t),
-    t.relations.map((r, i) => [i ? ", " : "", el("a", { href: `#/tables/${encodeURIComponent(r)}` }, r)]),
+    t.exists ? el("a", { href: to(t.topic) }, breakable(t.topic)) : breakable(t.topic), kinds(t),
+    t.relations.map((r, i) => [i ? ", " : "", el("a", { href: `#/tables/${encodeURIComponent(r)}` }, breakable(r))]),
     ...t.exists ? [count(t.partitions), count(t.replicas), count(t.offsets)] : [el("span", { class: "soft" }, "not made yet"), "", ""],
   ]));
 }
@@ -58,7 +58,7 @@ function groups({ groups: own, others, partitions }) {
   const all = [...own, ...others];
   const columns = [{ name: "Group", head: true }, { name: "Writes" }, { name: "Behind", n: true }, { name: "Of each partition", wide: true }];
   return table("Consumer groups", columns, all.map((g) => [
-    g.group, g.result ? el("a", { href: `#/tables/${encodeURIComponent(g.result)}` }, g.result) : el("span", { class: "soft" }, "another application"),
+    breakable(g.group), g.result ? el("a", { href: `#/tables/${encodeURIComponent(g.result)}` }, g.result) : el("span", { class: "soft" }, "another application"),
     g.error ? el("span", { class: "soft", title: g.error }, "may not be read")
       : g.lag === null ? el("span", { class: "soft" }, "nothing committed") : g.lag ? pill("unknown", brief(g.lag)) : pill("valid", "up to date"),
     partitions.map((p) => `${p.partition}: ${g.committed[p.partition] ?? "–"} of ${p.end}`).join(", "),
