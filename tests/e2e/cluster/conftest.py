@@ -70,7 +70,7 @@ def served(deployed: str) -> str:
     upgraded = helm(
         "upgrade", table.NAME, str(ROOT / "helm/holdfast"), "--reuse-values", "--wait",
         "--timeout", "4m", "--set", "serve.enabled=true", "--set", "serve.auth.insecure=true",
-        "--set", "serve.volume.size=1Gi",
+        "--set", "serve.volume.size=1Gi", "--set", "serve.console.pods=true",
     )  # fmt: skip
     assert upgraded.returncode == 0, upgraded.stderr
     return f"http://{table.NAME}-serve:8088"
