@@ -29,6 +29,7 @@ __all__ = [
     "NoHolder",
     "NotAllowed",
     "NotOwner",
+    "NumericOverflow",
     "OffsetOverlap",
     "Overloaded",
     "PlanAgain",
@@ -246,6 +247,10 @@ class SchemaMissing(Refused):
 
 class SchemaRefused(ResultRefused):
     """A schema is malformed, or takes no such columns or values, or the registry refuses it."""
+
+
+class NumericOverflow(ResultRefused):
+    """A sum is too large for its type, and the statement wants no NULL in its place."""
 
 
 class JobOwned(Refused):

@@ -9,6 +9,7 @@ import re
 
 from holdfast.config import values
 from holdfast.config.property import Property
+from holdfast.types.differences import DIFFERENCES
 
 __all__ = ["LIMIT", "STATEMENT_PROPERTIES"]
 
@@ -36,6 +37,12 @@ STATEMENT_PROPERTIES = (
         "windows that EMIT FINAL emits when stream time jumps over their ends: every one, or, as "
         "in ksqlDB, only those that start within RETENTION of the newest",
         "every",
+    ),
+    _of_set(
+        DIFFERENCES,
+        values.choice("kept", "none"),
+        "`none`: where Holdfast differs from ksqlDB on purpose, it answers as ksqlDB does",
+        "kept",
     ),
     _of_set(
         "ksql.persistence.default.format.key",

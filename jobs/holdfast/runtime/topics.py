@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -15,8 +15,9 @@ from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
+from holdfast.types.differences import DIFFERENCES, not_copartitioned
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
-from holdfast.types.topology import Query, Sink, Source, Topology
+from holdfast.types.topology import JoinStep, Query, Sink, Source, Topology
 from holdfast.types.words import nearest
 
 __all__ = [
@@ -110,9 +111,11 @@ def plan_topics(
     Raises:
         TopicMissing: a source topic does not exist and its statement gives no PARTITIONS.
         IncompatibleStatement: the changelog has another number of partitions, or is not compacted.
+        InvalidStatement: a join is to be ksqlDB's, and its topics are not partitioned alike.
     """
     read = {source.topic: source for source in query.sources}
     sources = [_source(admin, source, made or {}) for source in read.values()]
+    _check_copartitioned(query, sources)
     sink, source = query.sink, sources[0]
     largest = _largest(admin, sources)
     ahead = any_time(admin, (plan.name for plan in sources if plan.existing is not None))
@@ -199,6 +202,21 @@ def _source(admin: Admin, source: Source, made: Mapping[str, int]) -> TopicPlan:
             f"{source.name} WITH (...) so that Holdfast creates it",
         )
     return TopicPlan(Role.SOURCE, source.topic, partitions, source.replicas or -1, existing=found)
+
+
+def _check_copartitioned(query: Query, sources: Sequence[TopicPlan]) -> None:
+    if not isinstance(query.step, JoinStep) or not query.step.copartitioned:
+        return
+    of = {plan.name: plan.partitions for plan in sources}
+    left, right = ((s.name, of[s.topic]) for s in query.sources)
+    if left[1] != right[1]:
+        topics = " and ".join(s.topic for s in query.sources)
+        raise InvalidStatement(
+            not_copartitioned(left, right),
+            cause=f"{DIFFERENCES} is 'none' for {query.id}, and its topics are {topics}",
+            action=f"SET '{DIFFERENCES}'='kept' before the statement, or give both topics as many "
+            "partitions",
+        )
 
 
 def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:

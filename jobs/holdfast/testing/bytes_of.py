@@ -86,7 +86,7 @@ class TopicCodec:
 
     def _value(self, data: bytes | None) -> bytes | None:
         if data is not None and self._of.value_format.schema_kind and self._schemas is not None:
-            return registered_as_json(data, self._schemas)
+            return registered_as_json(data, self._schemas, self._of.nullable)
         return self._plain.value(data)
 
     def _of_part(self, *, key: bool) -> tuple[Format, tuple[Column, ...], Nullable]:

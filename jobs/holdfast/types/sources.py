@@ -79,6 +79,7 @@ class Nullable(StrEnum):
     """How NULL of a primitive column is written in Protobuf: …_PROTOBUF_NULLABLE_REPRESENTATION."""
 
     NONE = ""  # as the type's default value
+    BYTES = "BYTES"  # the same, but empty bytes are read as NULL: ksqldb.differences is none
     OPTIONAL = "OPTIONAL"
     WRAPPER = "WRAPPER"
 

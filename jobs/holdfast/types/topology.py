@@ -228,6 +228,8 @@ class JoinStep:
     `history_ms`: of a versioned right table, how far back a stream's record may look.
     `broadcast`: every state partition has all of the right table, and the stream's records go by
     their topic partition instead of by key.
+    `copartitioned`: the topics of both inputs must have the same number of partitions, as ksqlDB
+    wants it; no result depends on it.
     A windowed sink has two more `keys`: the columns WINDOW_START and WINDOW_END.
     """
 
@@ -242,6 +244,7 @@ class JoinStep:
     history_ms: int | None = None
     emit: Emit = Emit.BATCH
     broadcast: bool = False
+    copartitioned: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -159,10 +159,11 @@ def test_an_absent_field_is_null_only_where_its_type_can_tell() -> None:
     for nullable in Nullable:
         found = _loaded(_sink(nullable)[1].value(b"") or b"")
         of_type = {str(c.type): found[c.name] for c in _COLUMNS}
-        plain = nullable is Nullable.NONE
+        plain = nullable in (Nullable.NONE, Nullable.BYTES)
         assert of_type["INTEGER"] == (0 if plain else None)
         assert of_type["STRING"] == ("" if plain else None)
         assert of_type["BOOLEAN"] == (False if plain else None)
+        assert of_type["BYTES"] == ("" if nullable is Nullable.NONE else None)
         assert of_type["DATE"] is None
         assert of_type["ARRAY<INTEGER>"] == []
         assert of_type["MAP<STRING, INTEGER>"] == {}

@@ -30,6 +30,7 @@ from tests.unit.judge.rebuilding import facts_of
 CASES = Path(__file__).parents[2] / "sql_cases"
 # The file, and how many of its statements the judge has to know.
 FILES = {
+    "as_ksqldb/both_answers.json": 9,
     "joins/streams.json": 9,
     "joins/tables.json": 5,
     "joins/broadcast.json": 1,

@@ -7,6 +7,7 @@ import pytest
 from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql import compile_text
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.sources import Nullable
 from holdfast.types.topology import Format, Source, TimestampSpec
 
 
@@ -210,3 +211,27 @@ def test_a_statement_without_value_format_takes_the_default_that_is_set() -> Non
     off = "UNSET 'ksql.persistence.default.format.value';"
     unset = compile_text(default.format("required") + off + statement)
     assert unset.sources[0].value_format is Format.JSON
+
+
+def test_ksqldbs_answers_want_a_value_format_or_a_default_for_it() -> None:
+    statement = "CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t');"
+    theirs = "SET 'ksqldb.differences' = 'NONE';"
+    with pytest.raises(InvalidStatement, match="missing the 'VALUE_FORMAT' property") as refused:
+        compile_text(theirs + statement)
+    assert "ksqldb.differences" in refused.value.cause
+    default = "SET 'ksql.persistence.default.format.value' = 'avro';"
+    assert compile_text(theirs + default + statement).sources[0].value_format is Format.AVRO
+    for back in ("SET 'ksqldb.differences' = 'kept';", "UNSET 'ksqldb.differences';"):
+        assert compile_text(theirs + back + statement).sources[0].value_format is Format.JSON
+
+
+@pytest.mark.parametrize("form", [Format.PROTOBUF, Format.PROTOBUF_NOSR, Format.JSON])
+def test_ksqldbs_answers_are_in_how_a_source_is_read_where_they_matter(form: Format) -> None:
+    text = f"CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='{form}'{{}});"
+    theirs = "SET 'ksqldb.differences' = 'none';"
+    ours, read = (compile_text(each + text.format("")).sources[0] for each in ("", theirs))
+    assert ours.nullable is Nullable.NONE
+    assert (ours == read) is (form is Format.JSON)
+    if form is not Format.JSON:
+        optional = text.format(", VALUE_PROTOBUF_NULLABLE_REPRESENTATION='OPTIONAL'")
+        assert compile_text(theirs + optional).sources[0].nullable is Nullable.OPTIONAL

@@ -164,6 +164,30 @@ def test_which_windows_final_results_leave_out_stays() -> None:
     assert refusal(retained, retained) == ""
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (f"CREATE TABLE o AS SELECT {FINAL.format('', 'FINAL')};", "within_retention"),
+        ("CREATE TABLE o AS SELECT k, SUM(CAST(v AS DECIMAL(4, 1))) n FROM a GROUP BY k;", "SUM"),
+    ],
+)
+def test_ksqldbs_answers_are_not_those_of_rows_that_are_there(statement: str, told: str) -> None:
+    theirs = f"SET 'ksqldb.differences'='none';\n{statement}"
+    ours, other = (compile_text(SOURCES + text).queries[-1] for text in (statement, theirs))
+    assert told in refusal(ours, other)
+    assert told in refusal(other, ours)
+    assert refusal(other, other) == ""
+
+
+def test_ksqldbs_answers_keep_rows_that_are_the_same_in_both() -> None:
+    statement = (
+        "CREATE TABLE o AS SELECT k, SUM(v) n, MAX(CAST(v AS DECIMAL(4, 1))) m FROM a GROUP BY k;"
+    )
+    theirs = f"SET 'ksqldb.differences'='none';\n{statement}"
+    ours, other = (compile_text(SOURCES + text).queries[-1] for text in (statement, theirs))
+    assert refusal(ours, other) == refusal(other, ours) == ""
+
+
 def test_a_marker_of_a_version_before_tells_nothing_of_it() -> None:
     before, after = (query(f"k, SUM(v) {name} FROM a GROUP BY k") for name in ("n", "m"))
     old = marker(before, facts="")

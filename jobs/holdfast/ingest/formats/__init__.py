@@ -28,7 +28,6 @@ _Readers: TypeAlias = Callable[[Sequence[Column], bool], MakeReader]
 _READERS: Mapping[Format, _Readers] = {
     Format.AVRO: avro_reader,  # also takes the columns' own schema
     Format.JSON_SR: json_reader,
-    Format.PROTOBUF: protobuf_reader,
 }
 
 
@@ -61,8 +60,8 @@ def value_decoder(  # noqa: PLR0913 - each is another fact of a source
     if format_ is Format.PROTOBUF_NOSR:
         return MessageDecoder(declared, wanted, nullable)
     unwrapped = not wrap and len(declared) == 1
-    if format_ in _READERS:
-        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped)
+    if format_.schema_kind:
+        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped, nullable=nullable)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=unwrapped)
 
 
@@ -83,9 +82,9 @@ def key_decoder(
     """
     if format_ is Format.PROTOBUF_NOSR and declared:
         return MessageDecoder(declared, wanted, nullable)
-    if format_ in _READERS:
+    if format_.schema_kind:
         unwrapped = len(declared) == 1 and LANGUAGES[format_].unwraps
-        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped)
+        return _registered(format_, wanted, schemas, own, unwrapped=unwrapped, nullable=nullable)
     return _decoder(format_, declared, wanted, delimiter, unwrapped=len(declared) == 1)
 
 
@@ -96,6 +95,7 @@ def _registered(
     own: DataSchema | None,
     *,
     unwrapped: bool,
+    nullable: Nullable,
 ) -> Decoder:
     kind = format_.schema_kind
     assert kind is not None
@@ -106,10 +106,24 @@ def _registered(
             f"{format_} needs a schema registry, and there is none.",
             action=f"set schema.registry.url, or {START_REGISTRY}",
         )
-    make = _READERS[format_](wanted, unwrapped)
+    return RegisteredDecoder(
+        kind, wanted, schemas, _maker(format_, wanted, own, unwrapped=unwrapped, nullable=nullable)
+    )
+
+
+def _maker(
+    format_: Format,
+    wanted: Sequence[Column],
+    own: DataSchema | None,
+    *,
+    unwrapped: bool,
+    nullable: Nullable,
+) -> MakeReader:
+    if format_ is Format.PROTOBUF:
+        return protobuf_reader(wanted, nullable)
     if format_ is Format.AVRO and own is not None:
-        make = avro_reader(wanted, unwrapped, own.schema)
-    return RegisteredDecoder(kind, wanted, schemas, make)
+        return avro_reader(wanted, unwrapped, own.schema)
+    return _READERS[format_](wanted, unwrapped)
 
 
 def _decoder(

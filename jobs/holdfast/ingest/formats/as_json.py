@@ -12,7 +12,7 @@ from holdfast.tasks.evaluate.values import encode_values
 from holdfast.tasks.registered.language import LANGUAGES, Language
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Format, Sink, Source, WindowKind
+from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["AsJson", "columns_of_any", "registered_as_json"]
 
@@ -79,7 +79,9 @@ class AsJson:
         return _translation(columns, decoder, wrap=of.wrap_single)
 
 
-def registered_as_json(payload: bytes, schemas: Schemas) -> bytes:
+def registered_as_json(
+    payload: bytes, schemas: Schemas, nullable: Nullable = Nullable.NONE
+) -> bytes:
     """A payload as JSON, with all fields of the schema that its id names.
 
     Raises:
@@ -95,7 +97,9 @@ def registered_as_json(payload: bytes, schemas: Schemas) -> bytes:
     language = LANGUAGES[form]
     data = DataSchema("", schema, number, language.name_in(schema, payload[HEADER_BYTES:]))
     columns, unwrapped = columns_of_any(language, data, key=False, exact=True)
-    decoder = value_decoder(form, columns, columns, wrap=not unwrapped, schemas=schemas)
+    decoder = value_decoder(
+        form, columns, columns, wrap=not unwrapped, schemas=schemas, nullable=nullable
+    )
     return _translation(columns, decoder, wrap=not unwrapped)(payload)
 
 

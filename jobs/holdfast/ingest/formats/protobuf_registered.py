@@ -18,16 +18,17 @@ from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.read import MessageReader
 from holdfast.types.schema import Column
 from holdfast.types.schemas import Schema
+from holdfast.types.sources import Nullable
 
 __all__ = ["protobuf_reader"]
 
 
-def protobuf_reader(wanted: Sequence[Column], _unwrapped: bool) -> MakeReader:
+def protobuf_reader(wanted: Sequence[Column], nullable: Nullable) -> MakeReader:
     """The function that makes the reader of one writer's schema; its data are always messages."""
 
     def make(schema: Schema) -> SchemaReader:
         try:
-            return _ProtobufReader(schema, wanted)
+            return _ProtobufReader(schema, wanted, nullable)
         except ProtoError as error:
             raise Undecodable(f"{error}; it is {schema.text[:300]}") from None
 
@@ -35,7 +36,8 @@ def protobuf_reader(wanted: Sequence[Column], _unwrapped: bool) -> MakeReader:
 
 
 class _ProtobufReader(SchemaReader):
-    def __init__(self, schema: Schema, wanted: Sequence[Column]) -> None:
+    def __init__(self, schema: Schema, wanted: Sequence[Column], nullable: Nullable) -> None:
+        self._nullable = nullable
         self._text = schema.text
         self._file: ProtoFile = parse_proto(schema.text, schema.references)
         self._wanted = tuple(wanted)
@@ -90,7 +92,8 @@ class _ProtobufReader(SchemaReader):
     def _made(self, name: str) -> MessageReader | str:
         """The reader, or why there is none."""
         try:
-            return MessageReader(self._file, self._file.messages[name], self._wanted)
+            message = self._file.messages[name]
+            return MessageReader(self._file, message, self._wanted, self._nullable)
         except ProtoError as error:
             columns = ", ".join(map(str, self._wanted))
             return f"{error}; message {name} of {self._text[:300]}, read as {columns}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.judge.read.proto_files import files_of
 from holdfast.judge.values import Untranslatable
 from holdfast.types.schemas import Schema
+from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
@@ -40,10 +41,11 @@ _Fields = Mapping[str, _Get]
 class MessageReader:
     """Reads records of one writer's schema."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, nullable: Nullable = Nullable.NONE) -> None:
         """Raises `Untranslatable`: the schema does not compile."""
         from google.protobuf.descriptor_pool import DescriptorPool
 
+        self._empty_is_null = nullable is Nullable.BYTES
         files = files_of(schema)
         self._pool = DescriptorPool()
         try:
@@ -151,6 +153,8 @@ class MessageReader:
             return self._entries(field) or (lambda m: [single(v) for v in getattr(m, name)])
         if field.message_type is not None or field.containing_oneof is not None:
             return lambda m: single(getattr(m, name)) if m.HasField(name) else None
+        if self._empty_is_null and field.type == field.TYPE_BYTES and not field.default_value:
+            return lambda m: getattr(m, name) or None
         # Of proto2, as in Connect, an absent field has its default.
         return lambda m: single(getattr(m, name))
 

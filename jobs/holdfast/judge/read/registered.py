@@ -124,7 +124,11 @@ def _layouts(of: Source | Sink) -> Iterator[object]:
         (of.value_format, of.value_columns, of.nullable, of.value_schema),
     )
     for form, columns, nullable, own in parts:
-        declared = (columns, nullable) if form is Format.PROTOBUF_NOSR else ()
+        declared: tuple[object, ...] = ()
+        if form is Format.PROTOBUF_NOSR:
+            declared = (columns, nullable)
+        elif form is Format.PROTOBUF:  # presence is in the schema, but not what empty bytes are
+            declared = (nullable is Nullable.BYTES,)
         yield (form, _with_aliases(own), *declared) if columns else None
 
 
@@ -166,7 +170,7 @@ def _translate(
             schema = schemas.by_id(number)
             if schema.kind is not form.schema_kind:
                 raise ValueError(f"its schema is of type {schema.kind}")
-            readers[number] = _READERS[form](schema, own)
+            readers[number] = _READERS[form](schema, own, nullable)
         return shaper.written(readers[number](data[_HEADER_BYTES:]))
 
     return translate
@@ -178,13 +182,14 @@ def _declared(shaper: _Shaper, nullable: Nullable) -> _Translate:
 
     def translate(data: bytes) -> bytes:
         if not readers:
-            readers.append(MessageReader(declared_schema(shaper.columns, nullable)))
+            schema = declared_schema(shaper.columns, nullable)
+            readers.append(MessageReader(schema, nullable))
         return shaper.written(readers[0].read_bare(data))
 
     return translate
 
 
-def _avro(schema: Schema, own: DataSchema | None) -> _Read:
+def _avro(schema: Schema, own: DataSchema | None, _nullable: Nullable) -> _Read:
     """The reader of one writer's schema; times stay the numbers that they are.
 
     A column's schema of its own renames fields by its aliases, as a reader's schema in Avro does.
@@ -214,10 +219,10 @@ def _avro(schema: Schema, own: DataSchema | None) -> _Read:
     return read
 
 
-_READERS: Mapping[Format, Callable[[Schema, DataSchema | None], _Read]] = {
+_READERS: Mapping[Format, Callable[[Schema, DataSchema | None, Nullable], _Read]] = {
     Format.AVRO: _avro,
     Format.JSON_SR: lambda *_: orjson.loads,
-    Format.PROTOBUF: lambda schema, _: MessageReader(schema).read,
+    Format.PROTOBUF: lambda schema, _, nullable: MessageReader(schema, nullable).read,
 }
 
 

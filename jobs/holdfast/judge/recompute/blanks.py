@@ -76,7 +76,13 @@ class _Defaults:
     """The default values of columns without presence."""
 
     def __init__(self, columns: Sequence[Column], nullable: Nullable) -> None:
-        self._zero = _ZERO if nullable is Nullable.NONE else {}
+        self._empty_is_null = nullable is Nullable.BYTES
+        default = nullable in (Nullable.NONE, Nullable.BYTES)
+        self._zero = {
+            base: zero
+            for base, zero in _ZERO.items()
+            if default and not (self._empty_is_null and base is Base.BYTES)
+        }
         self._kinds = {c.name: c.type for c in columns}
 
     def filled(self, values: Key) -> Key:
@@ -102,7 +108,8 @@ class _Defaults:
         return self._filled(value, kind) if match in _PLAIN or value is None else value
 
     def _filled(self, value: Any, kind: SqlType) -> Any:
-        if value is None:
+        no_bytes = self._empty_is_null and kind.base is Base.BYTES and value == ""
+        if value is None or no_bytes:
             return self._zero.get(kind.base, _LISTS.get(kind.base))
         if kind.element is not None and isinstance(value, list):
             return [self._within(each, kind.element) for each in value]

@@ -48,6 +48,8 @@ class Joiner:
             return self._tables(left, right, clause.kind, (ours, theirs))
         key_type = left.columns.get(_written(ours), STRING)
         keys = _keys(left, ours), _keys(right, theirs)
+        if left.size_ms != right.size_ms:  # ksqlDB's rule: windows that start together meet
+            keys = keys[0], [key and _resized(key, left.size_ms) for key in keys[1]]
         if right.kind == "TABLE":
             joined = self._lookup(left, right, clause.kind, keys)
         elif clause.within is not None:
@@ -205,6 +207,12 @@ def _keys(relation: Relation, node: exp.Expr) -> list[Any]:
         None if value is None else (value, *window)
         for (value,), window in zip(found, windows, strict=True)
     ]
+
+
+def _resized(key: tuple[Any, ...], size_ms: int) -> tuple[Any, ...]:
+    """A key whose window, from the same start on, has another size."""
+    value, start, _ = key
+    return value, start, start + size_ms
 
 
 def _either(

@@ -77,6 +77,7 @@ class Relation:
         places: the DuckDB column of each of those names.
         key: DuckDB columns of a table's primary key, or of a source's key.
         bounds: DuckDB columns of the window in a windowed source's key.
+        size_ms: the size of those windows; 0: there are none, or they are sessions.
         stars: what `*` stands for: owner, name in a join's result, name as written.
         topic: a source's topic; empty for joined rows, whose order is unknown.
         doubt: why some rows depend on the order, in words.
@@ -90,6 +91,7 @@ class Relation:
     places: dict[str, str]
     key: tuple[str, ...]
     bounds: tuple[str, ...] = ()
+    size_ms: int = 0
     stars: tuple[tuple[str, str, str], ...] = ()
     topic: str = ""
     doubt: str = ""
@@ -185,6 +187,7 @@ class Relation:
             places=places,
             key=made,
             bounds=self.bounds,
+            size_ms=self.size_ms,
             stars=(*self.stars, *right.stars),
             doubt="; ".join(filter(None, (self.doubt, right.doubt, found.doubt))),
             count=found.count,
@@ -239,6 +242,7 @@ def _relation(
         places=places,
         key=tuple(f"{owner}.{c.name}" for c in source.key_columns),
         bounds=bounds,
+        size_ms=source.window_size_ms,
         stars=tuple((owner, f"{owner}_{c.name}", f"{owner}.{c.name}") for c in source.columns),
         topic=source.topic,
     )

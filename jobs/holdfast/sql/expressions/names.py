@@ -19,7 +19,7 @@ from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, Relation
 from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BIGINT, Column
+from holdfast.types.schema import BIGINT, Column, SqlType
 from holdfast.types.topology import AggregateCall
 
 __all__ = [
@@ -47,9 +47,9 @@ class Functions:
         """The same functions for a statement with these properties."""
         return Functions(self._extra, properties)
 
-    def settings(self, function: AggregateFunction) -> tuple[Constant, ...]:
-        """The constants that the properties add to a call of this function."""
-        return function.settings(self._properties)
+    def settings(self, function: AggregateFunction, result: SqlType) -> tuple[Constant, ...]:
+        """The constants that the properties add to a call of this function and type."""
+        return function.settings(self._properties, result)
 
     def aggregate(self, name: str) -> AggregateFunction | None:
         """The aggregate `name` (upper-case), if it is one."""
@@ -291,7 +291,7 @@ class AggregateScope(Scope):
             told = str(error).startswith((name, "Function"))
             fact = str(error) if told else f"{name}: {error}"
             raise self._script.invalid(at, fact) from None
-        constants = literals + self._functions.settings(function)
+        constants = literals + self._functions.settings(function, result)
         call = self._add(AggregateCall("", name, tuple(args), constants, result))
         determined = all(a.deterministic for a in args)
         return replace(_read(Column(call.name, call.type)), deterministic=determined)

@@ -21,6 +21,7 @@ class Context:
         new_planner: ksql.new.query.planner.enabled: a stream's key columns are those that are
             selected, in the SELECT's order.
         final_within_retention: of EMIT FINAL, see `types.topology.Window`.
+        as_ksqldb: ksqldb.differences is none.
     """
 
     script: Script
@@ -29,3 +30,4 @@ class Context:
     emit: Emit = Emit.BATCH
     new_planner: bool = False
     final_within_retention: bool = False
+    as_ksqldb: bool = False

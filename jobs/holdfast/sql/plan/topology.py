@@ -46,6 +46,7 @@ from holdfast.sql.plan.sources.options import check_topic, read_options
 from holdfast.sql.plan.sources.sink import Target
 from holdfast.sql.plan.sources.source import plan_source
 from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.differences import as_ksqldb
 from holdfast.types.schemas import Schemas
 from holdfast.types.topology import (
     Emit,
@@ -207,13 +208,15 @@ class _Planner:
     def _context(self, name: Name) -> Context:
         planner = self._properties.get("ksql.new.query.planner.enabled", "false")
         record = self._properties.get("emit", "").lower() == "record"
+        jump = "retained" if as_ksqldb(self._properties) else "every"
         return Context(
             self._script,
             self._functions.under(self._properties),
             name.text,
             Emit.RECORD if record else Emit.BATCH,
             planner.lower() == "true",
-            self._properties.get("emit.final.after.jump", "").lower() == "retained",
+            self._properties.get("emit.final.after.jump", jump).lower() == "retained",
+            as_ksqldb(self._properties),
         )
 
     def _target(

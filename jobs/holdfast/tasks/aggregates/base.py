@@ -39,7 +39,13 @@ class Partial:
 
 
 class Aggregate(ABC):
-    """An aggregate bound to one call.  Stateless; arrays have one entry per key of the batch."""
+    """An aggregate bound to one call.  Stateless; arrays have one entry per key of the batch.
+
+    Attributes:
+        can_overflow: there may be states that end the query, see `overflow`.
+    """
+
+    can_overflow = False
 
     @property
     @abstractmethod
@@ -72,6 +78,10 @@ class Aggregate(ABC):
     @abstractmethod
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         """The result column, of the call's SQL type."""
+
+    def overflow(self, state: Sequence[pa.Array]) -> tuple[int, str] | None:
+        """The first state whose value ends the query: its row, and the value as text; else None."""
+        return None
 
     def without_undo(self) -> Aggregate:
         """The same aggregate for steps that never `undo`; its state may tell less."""
@@ -115,8 +125,8 @@ class AggregateFunction(ABC):
         """The types to which arguments of these types are cast before the aggregate gets them."""
         return args
 
-    def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
-        """Constants that the statement's properties append to a call's own."""
+    def settings(self, properties: Mapping[str, str], result: SqlType) -> tuple[Literal, ...]:
+        """Constants that the statement's properties append to those of a call of this type."""
         return ()
 
     @abstractmethod

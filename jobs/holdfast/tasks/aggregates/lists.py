@@ -134,7 +134,7 @@ class _Collect(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return SqlType(Base.ARRAY, element=args[0])
 
-    def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
+    def settings(self, properties: Mapping[str, str], result: SqlType) -> tuple[Literal, ...]:
         """The limit from `ksql.functions.<name>.limit`; a negative value means no limit."""
         limit = properties.get(f"ksql.functions.{self.name.lower()}.limit")
         return () if limit is None else (int(limit),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -18,6 +18,7 @@ from holdfast.tasks.aggregates.base import (
 )
 from holdfast.tasks.aggregates.of_records import cast_to, counted
 from holdfast.tasks.pack.folds import Folding, Groups, fold
+from holdfast.types.differences import as_ksqldb
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -104,11 +105,12 @@ class _DecimalSumCall(Aggregate):
     """State: the exact sum, far wider than a DECIMAL; a result that its type cannot hold is NULL.
 
     Only the result is checked: whether an intermediate sum fits would depend on how records are
-    cut into batches.
+    cut into batches.  With `_STRICT` such a result ends the query.
     """
 
     def __init__(self, call: AggregateCall) -> None:
         kind = call.type
+        self.can_overflow = _STRICT in call.literals
         self._type = kind.arrow()
         self._state = pa.decimal256(_STATE_DIGITS, kind.scale)
         self._zero = pa.scalar(0, pa.int64()).cast(self._state)
@@ -129,6 +131,11 @@ class _DecimalSumCall(Aggregate):
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         return (self._each(pc.subtract, state[0], partial[0]),)
 
+    def overflow(self, state: Sequence[pa.Array]) -> tuple[int, str] | None:
+        fits = pc.fill_null(pc.less(pc.abs(state[0]), self._bound), True)
+        row = pc.index(fits, False).as_py()
+        return None if row < 0 else (row, format(state[0][row].as_py(), "f"))
+
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zero)
         fits = pc.less(pc.abs(total), self._bound)
@@ -141,6 +148,7 @@ class _DecimalSumCall(Aggregate):
         return whole.cast(self._state)  # Arrow's result has one more digit
 
 
+_STRICT = "overflow ends the query"  # a constant of calls, so that it is in their fingerprints
 _STATE_DIGITS = 75  # Arrow's additions need one more (its limit is 76): room for 10^37 values
 
 
@@ -153,7 +161,7 @@ def _wrapped(total: pa.Array) -> pa.Array:
 class Sum(AggregateFunction):
     """SUM ignores nulls, is 0 when all were null, and has its argument's type, as in ksqlDB.
 
-    A sum of decimals that does not fit is NULL, where ksqlDB's query fails.
+    A sum of decimals that does not fit is NULL, or ends the query, as in ksqlDB.
     """
 
     name = "SUM"
@@ -164,6 +172,10 @@ class Sum(AggregateFunction):
         if len(args) != 1 or literals or not args[0].numeric:
             raise not_accepted(self.name, args, literals)
         return args[0]
+
+    def settings(self, properties: Mapping[str, str], result: SqlType) -> tuple[Literal, ...]:
+        strict = result.base is Base.DECIMAL and as_ksqldb(properties)
+        return (_STRICT,) if strict else ()
 
     def bind(self, call: AggregateCall) -> Aggregate:
         if call.type.base is Base.DECIMAL:

@@ -31,7 +31,7 @@ def message_reader(
     """
     try:
         file = file_of(declared, nullable)
-        return MessageReader(file, file.named(""), wanted)
+        return MessageReader(file, file.named(""), wanted, nullable)
     except ProtoError as error:
         raise _unsupported(error) from None
 

@@ -26,6 +26,7 @@ _PAIRS = {
         _COUNT.replace("s AS SELECT", "s WITH (RETENTION_MS=1000) AS SELECT"),
     ),
     ("AggregateStep", "emit"): (f"SET 'emit'='record'; {_COUNT}", _COUNT),
+    ("JoinStep", "copartitioned"): (_JOIN, f"SET 'ksqldb.differences'='none'; {_JOIN}"),
     ("JoinStep", "emit"): (_JOIN, f"SET 'emit'='record'; {_JOIN}"),
     ("Window", "retention_ms"): (_WINDOWS.format("9 SECONDS"), _WINDOWS.format("30 SECONDS")),
     ("Sink", "partitions"): (_COUNT, _COUNT.replace("s AS S", "s WITH (PARTITIONS=4) AS S")),

@@ -67,7 +67,7 @@ FIELDS: dict[str, dict[str, May]] = {
     "JoinStep": {
         "form": REFUSED, "kind": REFUSED, "left": REFUSED, "right": REFUSED, "keys": REFUSED,
         "outputs": REFUSED, "window": REFUSED, "filter": REFUSED, "history_ms": REFUSED,
-        "emit": KEPT, "broadcast": REFUSED,
+        "emit": KEPT, "broadcast": REFUSED, "copartitioned": KEPT,
     },
     "ChangesStep": _INPUT | {"groups": REFUSED},
     "TableStep": _INPUT,

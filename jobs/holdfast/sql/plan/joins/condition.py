@@ -150,10 +150,20 @@ def check_windows(context: Context, clause: JoinClause, left: Source, right: Sou
             "sources can only be joined to other hopping and tumbling windowed sources",
         )
     same = (left.window, left.window_size_ms) == (right.window, right.window_size_ms)
-    if not same:
+    if not same and not _by_starts(context, left, right):
         raise script.invalid(
             at,
             "Implicit repartitioning of windowed sources is not supported.",
             cause=f"the windows differ: {left.window} of {left.window_size_ms} ms, "
             f"{right.window} of {right.window_size_ms} ms",
         )
+
+
+def _by_starts(context: Context, left: Source, right: Source) -> bool:
+    """Whether ksqlDB joins unlike windows that start together.
+
+    It writes the keys of two streams again in the left one's format, if a registry has its schema;
+    of a window such a key has the start only.
+    """
+    streams = left.kind == right.kind == "STREAM"
+    return context.as_ksqldb and streams and left.key_format.schema_kind is not None

@@ -16,11 +16,12 @@ from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.condition import Condition, check_windows, condition_of, field_of
 from holdfast.sql.plan.joins.foreign_key import ForeignJoin
 from holdfast.sql.plan.joins.joined import PlainJoin, Side
-from holdfast.sql.plan.joins.rules import Joining, form_of
+from holdfast.sql.plan.joins.rules import Joining, check_partitions, form_of
 from holdfast.sql.plan.joins.tree import Equal, combine, in_projection, prefixed, synthetic_key
 from holdfast.sql.plan.keys import check_key_type
 from holdfast.sql.plan.relation import Relation, relation_of
 from holdfast.sql.plan.sources.sink import Target
+from holdfast.types.differences import DIFFERENCES
 from holdfast.types.topology import JoinForm, Query, Source
 
 __all__ = ["Join", "join_sources"]
@@ -67,15 +68,29 @@ def _aliased(context: Context, select: Select, sources: Sequence[Source]) -> lis
         if any(relation.owners[0] in r.owners for r in relations):
             raise context.script.invalid(
                 name.at,
-                "N-way joins do not support multiple occurrences of the same source. Source: "
-                f"'{source.name}'."
-                if len(sources) > 2
-                else f"Can not join '{source.name}' to '{source.name}': self joins are not "
-                "yet supported without an alias for each side.",
+                _twice(source, len(relations)),
+                cause="self joins need an alias for each side",
                 action="give each of them an alias of its own",
+            )
+        if context.as_ksqldb and any(source.name == r.source.name for r in relations):
+            raise context.script.invalid(
+                name.at,
+                _twice(source, len(relations)),
+                cause=f"{DIFFERENCES} is 'none'",
+                action=f"SET '{DIFFERENCES}'='kept' and an alias for each side join it",
             )
         relations.append(relation)
     return relations
+
+
+def _twice(source: Source, before: int) -> str:
+    """ksqlDB's words for a source that a join names again after `before` sources."""
+    if before > 1:
+        return (
+            "N-way joins do not support multiple occurrences of the same source. Source: "
+            f"'{source.name}'."
+        )
+    return f"Can not join '{source.name}' to '{source.name}': self joins are not yet supported."
 
 
 class _Joins:
@@ -85,6 +100,7 @@ class _Joins:
         self._context = context
         self._target = target
         self._select = select
+        self._first = relations[0]
         self._sources = {r.owners[0]: r.source for r in relations}
         everything = relations[0]
         for relation in relations[1:]:
@@ -121,6 +137,7 @@ class _Joins:
                 self._context, self._target, self._select, clause, sides, relation
             )
             return foreign, Equal.of(left.keys)
+        check_partitions(self._context, clause, self._first, right)
         for side, node in zip(sides, (condition.left, condition.right), strict=True):
             check_determined(self._context.script, side.key, node, "JOIN … ON")
         after = equal.joined(

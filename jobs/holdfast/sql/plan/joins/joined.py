@@ -22,6 +22,7 @@ from holdfast.sql.plan.relation import Field, Relation
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
 from holdfast.types.schema import Column, SqlType
 from holdfast.types.topology import (
+    WINDOW_END,
     Expression,
     Input,
     JoinForm,
@@ -46,10 +47,26 @@ class Side:
     relation: Relation
     key: Expression
 
-    def input(self, key: str, columns: Sequence[Field]) -> Input:
-        """The side up to the shuffle by its one join key, which is called `key`."""
-        keys = (NamedExpression(key, self.key), *window_keys(self.relation))
+    def input(self, key: str, columns: Sequence[Field], size_ms: int = 0) -> Input:
+        """The side up to the shuffle by its one join key, which is called `key`.
+
+        Args:
+            key: the name of the join key.
+            columns: what is carried into the state task.
+            size_ms: the windows' size on the other side, which its own windows get; 0: none.
+        """
+        windows = window_keys(self.relation)
+        if size_ms not in (0, self.relation.source.window_size_ms):
+            start, _ = windows
+            windows = (start, _end_after(start, size_ms))
+        keys = (NamedExpression(key, self.key), *windows)
         return Input(self.relation.source, keys, carried(self.relation, columns))
+
+
+def _end_after(start: NamedExpression, size_ms: int) -> NamedExpression:
+    """The end of a window of a size: windows that start together then have the same key."""
+    end = start.expression.mapped(lambda sql: f"({sql} + {size_ms}::BIGINT)")
+    return NamedExpression(WINDOW_END, end)
 
 
 @dataclass(frozen=True)
@@ -180,7 +197,7 @@ class PlainJoin:
             form=self.form,
             kind=self.clause.kind,
             left=left.input(JOIN_KEY, fields),
-            right=right.input(JOIN_KEY, fields),
+            right=right.input(JOIN_KEY, fields, left.relation.source.window_size_ms),
             keys=tuple(keys),
             outputs=outputs,
             window=_window(self.clause.within),
@@ -188,6 +205,7 @@ class PlainJoin:
             history_ms=table.history_ms if table else None,
             broadcast=table is not None and table.broadcast,
             emit=self.context.emit,
+            copartitioned=self.context.as_ksqldb,
         )
         source = left.relation.source
         return Query(query_id, self.target.text, source, None, step, sink)

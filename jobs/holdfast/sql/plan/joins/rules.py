@@ -10,9 +10,10 @@ from holdfast.sql.parse.statements import JoinClause
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.condition import Condition, field_of
 from holdfast.sql.plan.relation import Relation
+from holdfast.types.differences import DIFFERENCES, not_copartitioned
 from holdfast.types.topology import Expression, JoinForm, JoinKind, Source
 
-__all__ = ["Joining", "form_of"]
+__all__ = ["Joining", "check_partitions", "form_of"]
 
 _WORDS = {
     JoinKind.INNER: "[INNER] JOIN",
@@ -52,6 +53,33 @@ def form_of(
         InvalidStatement: ksqlDB has no such join.
     """
     return _Rules(context, clause, condition, left, right).form()
+
+
+def check_partitions(
+    context: Context, clause: JoinClause, first: Relation, right: Relation
+) -> None:
+    """Refuse a join by keys that ksqlDB does not repartition, as far as statements tell.
+
+    A start compares the topics themselves.
+
+    Args:
+        context: the statement's surroundings.
+        clause: the join.
+        first: the first source of the statement, with whose topic all others have to agree.
+        right: the new source.
+
+    Raises:
+        InvalidStatement: PARTITIONS of both are given, and differ.
+    """
+    counts = (first.source.partitions, right.source.partitions)
+    if not context.as_ksqldb or counts[0] is None or counts[1] is None or counts[0] == counts[1]:
+        return
+    raise context.script.invalid(
+        clause.at,
+        not_copartitioned((first.owners[0], counts[0]), (right.owners[0], counts[1])),
+        cause=f"{DIFFERENCES} is 'none'",
+        action=f"SET '{DIFFERENCES}'='kept' joins them as they are",
+    )
 
 
 @dataclass(frozen=True)

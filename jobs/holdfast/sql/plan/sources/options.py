@@ -12,6 +12,7 @@ from holdfast.sql.parse.statements import Property
 from holdfast.sql.parse.units import UNITS_MS
 from holdfast.tasks.registered.proto.columns import file_of
 from holdfast.tasks.registered.proto.files import ProtoError
+from holdfast.types.differences import as_ksqldb
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.sources import Format, Nullable, TimestampSpec, WindowKind
 
@@ -368,14 +369,19 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
     return named or text
 
 
-def nullable_of(script: Script, item: Property | None, chosen: Format) -> Nullable:
+def nullable_of(
+    script: Script, item: Property | None, chosen: Format, properties: Mapping[str, str]
+) -> Nullable:
     """How a Protobuf key or value tells NULL: OPTIONAL, WRAPPER, or not at all.
+
+    With the properties of ksqlDB's own answers, bytes that are not there are NULL.
 
     Raises:
         InvalidStatement: it is another word, or the format is not Protobuf.
     """
-    if item is None:
-        return Nullable.NONE  # never the source's, as in ksqlDB
+    if item is None:  # never the source's, as in ksqlDB
+        bytes_alone = chosen in _MESSAGES and as_ksqldb(properties)
+        return Nullable.BYTES if bytes_alone else Nullable.NONE
     if chosen not in _MESSAGES:
         raise script.invalid(
             item.at, f"{chosen} does not support the following configs: [nullableRepresentation]"

@@ -103,7 +103,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     key_inherited = source.key_delimiter if source.key_format is key_format else ","
     keys = SchemaPart(
         script, at, topic, key_format, options, target.schemas,
-        nullable=nullable_of(script, options.key_nullable, key_format),
+        nullable=nullable_of(script, options.key_nullable, key_format, target.properties),
         inherited=source.key_schema if source.key_format is key_format else None,
     )  # fmt: skip
     values = replace(
@@ -111,7 +111,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         form=value_format,
         key=False,
         unwrapped=not wrap,
-        nullable=nullable_of(script, options.nullable, value_format),
+        nullable=nullable_of(script, options.nullable, value_format, target.properties),
         inherited=source.value_schema if source.value_format is value_format else None,
     )
     return Sink(

@@ -21,6 +21,7 @@ from holdfast.sql.plan.sources.options import (
 )
 from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
+from holdfast.types.differences import DIFFERENCES, as_ksqldb
 from holdfast.types.schema import Column
 from holdfast.types.schemas import DataSchema, Schemas
 from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
@@ -52,9 +53,9 @@ def plan_source(
     value_format = options.value_format or _default_value(script, name, properties)
     keys_of = SchemaPart(
         script, name.at, topic, key_format, options, schemas,
-        nullable=nullable_of(script, options.key_nullable, key_format),
+        nullable=nullable_of(script, options.key_nullable, key_format, properties),
     )  # fmt: skip
-    values_of = _values_of(keys_of, value_format)
+    values_of = _values_of(keys_of, value_format, properties)
     keys, of_keys = keys_of.inferred(keys)
     values, of_values = values_of.inferred(values)
     _check_any(script, statement, inferred=bool(of_keys or of_values))
@@ -92,14 +93,14 @@ def plan_source(
     )
 
 
-def _values_of(keys: SchemaPart, form: Format) -> SchemaPart:
+def _values_of(keys: SchemaPart, form: Format, properties: Mapping[str, str]) -> SchemaPart:
     options = keys.options
     return replace(
         keys,
         form=form,
         key=False,
         unwrapped=not _may_wrap(options),
-        nullable=nullable_of(keys.script, options.nullable, form),
+        nullable=nullable_of(keys.script, options.nullable, form, properties),
     )
 
 
@@ -119,12 +120,14 @@ def _default(properties: Mapping[str, str], key: str, otherwise: Format) -> Form
 
 
 def _default_value(script: Script, name: Name, properties: Mapping[str, str]) -> Format:
-    if properties.get(VALUE_FORMAT, "").lower() == _REQUIRED:
+    by_difference = as_ksqldb(properties) and VALUE_FORMAT not in properties
+    if by_difference or properties.get(VALUE_FORMAT, "").lower() == _REQUIRED:
+        why = f"{DIFFERENCES} is 'none'" if by_difference else f"{VALUE_FORMAT} is '{_REQUIRED}'"
         raise script.invalid(
             name.at,
             "Statement is missing the 'VALUE_FORMAT' property from the WITH clause. Either provide "
             f"one or set a default via the '{VALUE_FORMAT}' config.",
-            cause=f"{VALUE_FORMAT} is '{_REQUIRED}'",
+            cause=why,
             action="WITH (VALUE_FORMAT='JSON', ...)",
         )
     return _default(properties, VALUE_FORMAT, Format.JSON)

@@ -76,6 +76,7 @@ class AggregateProcessor(TimedProcessor):
         old_time, present, old = self._state.codec.decode(old_rows)
         live, elements = self._state.resolved(live, np.arange(len(keys)), keys, old_rows, store)
         new = self._state.merge(old, live)
+        self._state.check(new, chunk(live[KEY]))
         newest_of = chunk(live[ROWTIME]).to_numpy(zero_copy_only=False)
         rowtime = np.where(present, np.maximum(old_time, newest_of), newest_of).astype(np.int64)
         rows = self._state.codec.encode(rowtime, new)

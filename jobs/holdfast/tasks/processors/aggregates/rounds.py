@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.processors.aggregates.state import HAS_NEW, HAS_OLD, Columns, StateColumns, pick
+from holdfast.tasks.processors.aggregates.state import (
+    HAS_NEW,
+    HAS_OLD,
+    Columns,
+    StateColumns,
+    chunk,
+    pick,
+)
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
 from holdfast.types.column_pieces import as_array
 from holdfast.types.topology import SEQUENCE, TIMESTAMP
@@ -127,7 +134,9 @@ def run(
     stamps: list[Rows] = []
     at = 0
     for n in rounds:
-        current = _apply(state, [c.slice(0, n) for c in current], ordered.slice(at, n))
+        part = ordered.slice(at, n)
+        current = _apply(state, [c.slice(0, n) for c in current], part)
+        state.check(current, chunk(part[KEY]))
         newest = np.maximum(newest[:n], times[at : at + n])
         columns.append(current)
         stamps.append(newest)

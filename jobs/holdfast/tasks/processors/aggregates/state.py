@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.errors import NumericOverflow
 from holdfast.state.changelog import StateKeys
 from holdfast.state.table_store import NO_ELEMENTS, Elements
 from holdfast.tasks.aggregates.base import Aggregate, Partial
 from holdfast.tasks.aggregates.registry import bind, function_of
-from holdfast.tasks.evaluate.keys import windowed_array
+from holdfast.tasks.evaluate.keys import decode_keys, windowed_array
 from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.aggregates.elements import (
@@ -26,6 +27,7 @@ from holdfast.tasks.processors.aggregates.elements import (
 )
 from holdfast.tasks.processors.base import KEY, StoreView
 from holdfast.types.column_pieces import as_array
+from holdfast.types.differences import DIFFERENCES
 from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER
 from holdfast.types.topology import (
@@ -187,7 +189,9 @@ class StateColumns:
     """
 
     def __init__(self, step: AggregateStep) -> None:
+        self._step = step
         self._calls = calls_of(step)
+        self._bounded = any(call.can_overflow for call in self._calls)
         self._undo = [bind(call) for call in step.undo]
         self._names = [call.name for call in step.aggregates]
         self._types = [t for call in self._calls for t in call.state]
@@ -220,6 +224,21 @@ class StateColumns:
             new += call.merge(part, _columns(payload, f"p{i}", call))
         return new
 
+    def check(self, state: Sequence[pa.Array], keys: pa.Array) -> None:
+        """Raises `NumericOverflow`: a sum has no place in its type, and NULL is not wanted.
+
+        Args:
+            state: new states.
+            keys: the key of each, without its window.
+        """
+        if not self._bounded:
+            return
+        parts = zip(self._step.aggregates, self._calls, self._split(state), strict=True)
+        for call, bound, part in parts:
+            found = bound.overflow(part) if bound.can_overflow else None
+            if found is not None:
+                raise _overflow(self._step, call, keys[found[0]].as_py(), found[1])
+
     def undo(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
         """Takes back what the payload's old rows added."""
         new: Columns = []
@@ -246,6 +265,19 @@ class StateColumns:
             parts.append(state[at : at + len(call.state)])
             at += len(call.state)
         return parts
+
+
+def _overflow(step: AggregateStep, call: AggregateCall, key: bytes, value: str) -> NumericOverflow:
+    columns = [k.column for k in step.keys]
+    parts = zip(columns, decode_keys([key], columns), strict=True)
+    named = ", ".join(f"{column.name} = {part[0].as_py()!r}" for column, part in parts)
+    return NumericOverflow(
+        f"Numeric field overflow: the {call.function} of {named} is {value}, which is no "
+        f"{call.type}.",
+        cause="the key's values are too many or too large, and as in ksqlDB that ends the query",
+        action="drop it, and sum a CAST to a wider DECIMAL in another statement; with "
+        f"SET '{DIFFERENCES}'='kept' the sum is NULL until it fits again",
+    )
 
 
 def combined(

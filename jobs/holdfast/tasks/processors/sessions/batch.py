@@ -107,7 +107,9 @@ class SessionBatchProcessor(SessionProcessor):
         old = combined(self._state, [c.take(at) for c in before], parents[most_first])
         old = [column.take(pa.array(place)) for column in old]
         of = clusters.of[clusters.of >= 0]
-        return self._state.merge(old, self._folded(live, of, count))
+        new = self._state.merge(old, self._folded(live, of, count))
+        self._state.check(new, clusters.keys.take(pa.array(clusters.key)))
+        return new
 
     def _folded(self, live: pa.Table, of: Rows, count: int) -> pa.Table:
         """Folds the partials of each session's records into one row."""

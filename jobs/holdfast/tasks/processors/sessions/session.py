@@ -13,6 +13,7 @@ from holdfast.tasks.processors.aggregates.rounds import in_order, order_of
 from holdfast.tasks.processors.aggregates.state import (
     Columns,
     StateColumns,
+    chunk,
     combined,
     payload_schema,
 )
@@ -110,6 +111,7 @@ class SessionProcessor(TimedProcessor):
             old = combined(self._state, [column.take(at) for column in pool], counts)
             rows = records.take(pa.array([n.record for n in nodes], pa.int64()))
             made = self._state.merge(old, rows)
+            self._state.check(made, chunk(rows[KEY]))
             place.update({node: len(place) + i for i, node in enumerate(level)})
             pool = [pa.concat_arrays(pair) for pair in zip(pool, made, strict=True)]
         back = pa.array([place[node] for node in range(len(sessions.nodes))], pa.int64())

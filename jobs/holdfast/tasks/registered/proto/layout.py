@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.tasks.registered.proto.columns import oneof_field
 from holdfast.tasks.registered.proto.files import ProtoField, ProtoFile, ProtoMessage
+from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,10 +39,11 @@ class Handler(Protocol):
 class Layout:
     """Collects the fields that are needed, and makes the handler of the outermost message."""
 
-    def __init__(self, file: ProtoFile) -> None:
+    def __init__(self, file: ProtoFile, nullable: Nullable = Nullable.NONE) -> None:
         from google.protobuf import descriptor_pb2
 
         self.file = file
+        self.nullable = nullable
         self._made = descriptor_pb2.FileDescriptorProto(
             name=_FILE, package=_PACKAGE, syntax="proto3"
         )

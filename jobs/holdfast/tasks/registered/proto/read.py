@@ -23,10 +23,17 @@ from holdfast.tasks.registered.proto.files import (
     ProtoMessage,
 )
 from holdfast.tasks.registered.proto.framed import Framed
-from holdfast.tasks.registered.proto.layout import Layout, member_fields, name_of, the_field
+from holdfast.tasks.registered.proto.layout import (
+    Layout,
+    has_presence,
+    member_fields,
+    name_of,
+    the_field,
+)
 from holdfast.tasks.registered.proto.logical import logical
 from holdfast.tasks.registered.proto.parse import known_message, whole_number
 from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto
@@ -73,9 +80,10 @@ class MessageReader:
         file: ProtoFile,
         message: ProtoMessage,
         wanted: Sequence[Column],
+        nullable: Nullable = Nullable.NONE,
     ) -> None:
         """Raises `ProtoError`: a field and its column are of types that do not fit."""
-        layout = Layout(file)
+        layout = Layout(file, nullable)
         made = layout.message()
         self._columns = _columns(layout, made, message, wanted)
         lists = layout.list_of(made)
@@ -203,7 +211,13 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
     layout.add(to, field, inner)
     if inner is None and field.default:
         return _defaulted(layout.file, field, convert)
+    if layout.nullable is Nullable.BYTES and field.type == "bytes" and not has_presence(field):
+        return lambda a: _null_if_empty(convert(a))
     return convert
+
+
+def _null_if_empty(array: pa.Array) -> pa.Array:
+    return pc.if_else(pc.greater(pc.binary_length(array), 0), array, pa.scalar(None, array.type))
 
 
 def _defaulted(file: ProtoFile, field: ProtoField, convert: _Convert) -> _Convert:
