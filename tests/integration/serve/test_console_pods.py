@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.deploy.kubernetes.release_pods import PodsOfRelease
+from holdfast.local.probe import free_port
 from holdfast.serve.console.app import Console
 from holdfast.serve.console.jobs import Beside
 from tests.support.browser import Chromium, Page
-from tests.support.console.driver import DriverOf
 from tests.support.console.world import JOB, World
 from tests.support.kubernetes_api import in_a_pod
 from tests.support.release_cluster import OOM_KILLED, Cluster, pod
@@ -44,8 +44,7 @@ def test_pods_their_ends_and_their_logs(
     chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     world, cluster = World(), _cluster()
-    driver = DriverOf(world)
-    beside = Beside([driver.url], pods=PodsOfRelease(JOB))
+    beside = Beside([f"http://127.0.0.1:{free_port()}"], pods=PodsOfRelease(JOB))
     mounts = {"/console": Console(world.serving(tmp_path), beside)}
     with (
         in_a_pod(cluster, tmp_path, monkeypatch),
@@ -53,6 +52,7 @@ def test_pods_their_ends_and_their_logs(
         chromium.page(width=size[0], height=size[1]) as page,
     ):
         page.open(f"{server.url}/console/#/jobs")
+        page.wait("document.getElementById('health').innerText === 'driver does not answer'")
         for text in ("OOMKilled", "with status 137", "CrashLoopBackOff", "no space left",
                      "there is none", f"{JOB}-executor-1"):  # fmt: skip
             _says(page, text)

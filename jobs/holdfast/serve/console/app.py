@@ -225,7 +225,8 @@ class Console:
 
     async def _overview(self, asked: _Asked) -> None:
         seen = asked.sees(self._serving)
-        await asked.request.json(facts.overview(self._serving, self._told, seen))
+        told = facts.overview(self._serving, self._told, seen)
+        await asked.request.json(told | {"drivers_never_heard": self._drivers.never_heard})
 
     async def _topology(self, asked: _Asked) -> None:
         seen = asked.sees(self._serving)

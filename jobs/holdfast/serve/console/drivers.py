@@ -66,7 +66,7 @@ class Driver:
 
 
 class Drivers:
-    """Queries drivers; owns nothing but their addresses.
+    """Queries drivers; owns the last answers of those that no file of the home tells of.
 
     Args:
         home: folder whose status files name drivers on this machine.
@@ -76,17 +76,25 @@ class Drivers:
     def __init__(self, home: Path, urls: Sequence[str] = ()) -> None:
         self._home = home
         self._urls = tuple(url.rstrip("/").removesuffix("/status") for url in urls)
+        self._last: dict[str, Driver] = {}
+
+    @property
+    def never_heard(self) -> int:
+        """The number of given addresses at which no driver has answered yet."""
+        return len(set(self._urls) - self._last.keys())
 
     async def ask(self) -> list[Driver]:
-        """Every known job, by application id; an answer wins over a file."""
+        """Every known job, by application id; an answer wins over a file, a file over memory."""
         files = await asyncio.to_thread(_files, self._home)
         local = [_base(status.get("metrics_url", "")) for status in files]
         urls = dict.fromkeys(url for url in (*self._urls, *local) if url)
         asked = await asyncio.gather(*(asyncio.to_thread(_ask, url) for url in urls))
-        found = {file["application_id"]: Driver(file, answers=False) for file in files}
-        for driver in asked:
-            if driver is not None:
-                found[driver.application_id] = driver
+        answers = {url: driver for url, driver in zip(urls, asked, strict=True) if driver}
+        self._last |= {url: answers[url] for url in self._urls if url in answers}
+        silent = [Driver(last.status, answers=False) for last in self._last.values()]
+        found = {driver.application_id: driver for driver in silent}
+        found |= {file["application_id"]: Driver(file, answers=False) for file in files}
+        found |= {driver.application_id: driver for driver in answers.values()}
         return [found[name] for name in sorted(found)]
 
 

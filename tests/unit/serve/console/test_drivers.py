@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from holdfast.local.probe import free_port
@@ -72,3 +77,29 @@ def test_files_that_are_no_status_and_addresses_that_are_no_http_are_left_out(
 def test_no_counter_is_zero() -> None:
     assert Counters() == Counters(0.0, 0.0, ())
     assert Driver({"queries": []}, answers=False).queries == {}
+
+
+@contextmanager
+def _at(port: int, folder: Path) -> Iterator[str]:
+    """A driver elsewhere, whose status is a file of the folder; it can be gone."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_driver_elsewhere_that_goes_away_is_known_by_what_it_said_last(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text('{"application_id": "movies", "state": "running"}')
+    port = free_port()
+    drivers = Drivers(tmp_path / "home", [f"http://127.0.0.1:{port}"])
+    assert asyncio.run(drivers.ask()) == []
+    assert drivers.never_heard == 1
+    for _ in range(2):
+        with _at(port, tmp_path):
+            (found,) = asyncio.run(drivers.ask())
+            assert found.answers
+        (found,) = asyncio.run(drivers.ask())
+        assert (found.application_id, found.answers) == ("movies", False)
+        assert drivers.never_heard == 0

@@ -87,11 +87,11 @@ function names(jobs, server) {
   return all.length > 3 ? some(all.length, "job") : all.join(", ");
 }
 
-function health({ jobs, members, relations, server }) {
+function health({ drivers_never_heard: unheard, jobs, members, relations, server }) {
   document.getElementById("job").textContent =
     `${names(jobs, server)} · server ${server.id}${members.length > 1 ? `, one of ${members.length}` : ""}`;
   const gone = members.filter((m) => m.state === "GONE").length;
-  const down = jobs.filter((j) => !j.answers && j.state !== "stopped").length;
+  const down = unheard || jobs.some((j) => !j.answers && j.state !== "stopped");
   const restoring = members.reduce((sum, m) => sum + m.restoring, 0);
   const warned = relations.filter((r) => r.warnings?.length).length;
   const told = gone ? pill("invalid", `${some(gone, "server")} gone`)
