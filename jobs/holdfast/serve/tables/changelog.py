@@ -73,7 +73,7 @@ class ChangelogTable(StoredTable):
         )
 
     def _values(self, frame: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """Of the table's own types: an output may be a DECIMAL's digits, as JSON has them."""
+        """The value columns in the table's types: an output may be the digits of a DECIMAL."""
         found = self._outputs.columns(frame)
         return [a.cast(c.type.arrow()) for a, c in zip(found, self.value_columns, strict=True)]
 
