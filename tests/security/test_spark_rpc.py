@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
-import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from holdfast.deploy.kubernetes import release_secrets
 from holdfast.deploy.kubernetes.release_secrets import KEY, PEER_KEY, fill, fill_peers
 from holdfast.errors import Refused, Retriable
 from tests.security.kubernetes_spark import ANOTHER, ROOT, SECRET
-from tests.support.certificates import Authority
+from tests.support.kubernetes_api import Asked, in_a_pod
 
 
 @pytest.fixture(scope="module")
@@ -96,48 +93,25 @@ def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[_Api]:
     """The API as a pod sees it, with the authority that it trusts."""
     api = _Api()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            assert self.path == "/api/v1/namespaces/tables/secrets/movies-spark"
-            assert self.headers["Authorization"] == "Bearer a-token"
-            self._answer(*api.get())
+    answers = {"GET": _looked_up, "POST": _created, "PATCH": _patched}
+    with in_a_pod(lambda asked: answers[asked.method](api, asked), tmp_path, monkeypatch):
+        yield api
 
-        def do_POST(self) -> None:
-            assert self.path == "/api/v1/namespaces/tables/secrets"
-            assert self.headers["Content-Type"] == "application/json"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(*api.post(json.loads(body)))
 
-        def do_PATCH(self) -> None:
-            assert self.headers["Content-Type"] == "application/merge-patch+json"
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(*api.patch(json.loads(body)))
+def _looked_up(api: _Api, asked: Asked) -> tuple[int, Any]:
+    assert asked.path == "/api/v1/namespaces/tables/secrets/movies-spark"
+    return api.get()
 
-        def _answer(self, status: int, found: object) -> None:
-            body = json.dumps(found).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
+def _created(api: _Api, asked: Asked) -> tuple[int, Any]:
+    assert asked.path == "/api/v1/namespaces/tables/secrets"
+    assert asked.headers["Content-Type"] == "application/json"
+    return api.post(asked.body)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    authority = Authority("cluster", tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*authority.issue("api"))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    for name, text in (("token", "a-token\n"), ("namespace", "tables")):
-        (tmp_path / name).write_text(text)
-    authority.path.rename(tmp_path / "ca.crt")
-    monkeypatch.setattr(kube_api, "_ACCOUNT", tmp_path)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.server_port))
-    yield api
-    server.shutdown()
-    server.server_close()
+
+def _patched(api: _Api, asked: Asked) -> tuple[int, Any]:
+    assert asked.headers["Content-Type"] == "application/merge-patch+json"
+    return api.patch(asked.body)
 
 
 def _held(api: _Api) -> str:

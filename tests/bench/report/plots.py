@@ -9,12 +9,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from tests.bench.measure.measure import Spread
 from tests.bench.report.outcome import METRICS
 from tests.bench.report.report import Report, spreads
 
-__all__ = ["write_png"]
+__all__ = ["drawn", "write_png"]
 
 _SHOWN = ("rate", "cpu_s_per_m", "peak_mb", "p99_s", "restore_rate", "recovery_s")
 _COLORS = {
@@ -27,19 +28,27 @@ _WIDTH = 0.8
 
 
 def write_png(report: Report, path: Path) -> None:
-    """Draws what was measured; metrics without a value have no panel."""
+    """Draws what was measured, if anything was."""
+    figure = drawn(report)
+    if figure is not None:
+        figure.savefig(path, dpi=120)
+
+
+def drawn(report: Report) -> Figure | None:
+    """A panel for each metric with a value; None without any."""
     found = spreads(report.outcomes)
     metrics = [m for m in _SHOWN if any(key[1] == m for key in found)]
     if not metrics:
-        return
+        return None
     rows = -(-len(metrics) // 2)
     figure = Figure(figsize=(11, 3.2 * rows + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(f"{report.machine['commit']} on {report.machine['cpu']}", fontsize=9)
+    what = "medians, with lines from the least to the most; report.md says what the letters mean"
+    figure.suptitle(f"{report.machine['commit']} on {report.machine['cpu']}\n{what}", fontsize=9)
     for place, metric in enumerate(metrics, start=1):
         _panel(figure.add_subplot(rows, 2, place), report, found, metric)
     _legend(figure)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def _panel(
@@ -55,7 +64,12 @@ def _panel(
         _bars(axes, [i + left for i in at], bars, width, (report.peers[peer][0], _COLORS[peer]))
     about = METRICS[metric]
     axes.set_title(f"{about.title}, {about.unit}", fontsize=10)
-    axes.set_xticks(range(len(workloads)), [f"({w})" for w in workloads])
+    long = any(len(workload) > 1 for workload in workloads)
+    names = [f"({workload})" for workload in workloads]
+    axes.set_xticks(
+        range(len(workloads)), names, rotation=45 * long, ha="right" if long else "center"
+    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{round(y, 6):,.9g}"))
     axes.spines[["top", "right"]].set_visible(False)
 
 

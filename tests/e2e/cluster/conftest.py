@@ -57,11 +57,11 @@ def cli_pod() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def deployed(cli_pod: str, times: dict[str, float]) -> Iterator[str]:
     """The table, deployed by the DAG; what is left of an earlier run is cleared away first."""
-    _clear()
+    clear()
     seconds = deploy_by_dag({})
     times["deploy DAG, from trigger to table checked"] = seconds
     yield table.NAME
-    _clear()
+    clear()
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def served(deployed: str) -> str:
     upgraded = helm(
         "upgrade", table.NAME, str(ROOT / "helm/holdfast"), "--reuse-values", "--wait",
         "--timeout", "4m", "--set", "serve.enabled=true", "--set", "serve.auth.insecure=true",
-        "--set", "serve.volume.size=1Gi",
+        "--set", "serve.volume.size=1Gi", "--set", "serve.console.pods=true",
     )  # fmt: skip
     assert upgraded.returncode == 0, upgraded.stderr
     return f"http://{table.NAME}-serve:8088"
@@ -94,7 +94,7 @@ def deploy_by_dag(more: dict[str, Any]) -> float:
     return time.monotonic() - began
 
 
-def _clear() -> None:
+def clear() -> None:
     """Ends the release, if there is one, and deletes its volumes and topics."""
     helm("uninstall", table.NAME, "--wait", "--ignore-not-found")
     of_the_table = f"app.kubernetes.io/instance={table.NAME}"

@@ -65,8 +65,8 @@ class Burst:
             text=True,
         )
 
-    def finish(self) -> None:
-        output, _ = self._process.communicate(timeout=240)
+    def finish(self, within_s: float = 240) -> None:
+        output, _ = self._process.communicate(timeout=within_s)
         assert self._process.returncode == 0, output
 
 

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import table
-from tests.e2e.cluster.kube import CONTEXT, NAMESPACE, ROOT, helm, kubectl, until
+from tests.e2e.cluster.kube import (
+    CONTEXT,
+    NAMESPACE,
+    ROOT,
+    helm,
+    kubectl,
+    objects,
+    try_kubectl,
+    until,
+)
 from tests.e2e.cluster.table import Burst, Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -45,6 +54,7 @@ with Client(sys.argv[1]) as client:
     rows = client.query("SELECT SUM(n) AS n, COUNT(*) AS titles FROM sold;", properties=scan).rows
     print(json.dumps(dict(rows[0])))
 """
+_GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
 def _python(script: str, *arguments: str) -> list[str]:
@@ -60,6 +70,35 @@ def _counted(url: str) -> dict[str, Any]:
 
 def _has(url: str, records: int) -> bool:
     return (_counted(url)["N"] or 0) == records  # the sum of no rows is NULL
+
+
+def _console(url: str, path: str) -> Any:
+    command = _python(_GET, f"{url}/console/api/{path}")
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def _may(verb: str, what: str) -> bool:
+    """Whether the servers' account may."""
+    account = f"system:serviceaccount:{NAMESPACE}:{table.NAME}-serve"
+    said = try_kubectl("auth", "can-i", verb, *what.split(), "--as", account).stdout.strip()
+    assert said in ("yes", "no")
+    return said == "yes"
+
+
+def test_the_console_shows_the_release_s_own_pods_and_their_logs(served: str) -> None:
+    told = _console(served, "pods")
+    assert told["refused"] is None
+    found = {pod["name"]: pod for pod in told["pods"]}
+    there = [pod for pod in objects("pods", "-l", f"app.kubernetes.io/instance={table.NAME}")
+             if "apps.kubernetes.io/pod-index" in pod["metadata"]["labels"]]  # fmt: skip
+    assert set(found) == {pod["metadata"]["name"] for pod in there}
+    driver = found[f"{table.NAME}-driver-0"]
+    assert (driver["state"], driver["ready"]) == ("Running", True)
+    assert _console(served, f"pods/{table.NAME}-driver-0/log")["lines"]
+    assert _may("get", f"pods/{table.NAME}-driver-0 --subresource=log")
+    others = ("pods/others-driver-0", "secrets", f"pods/{table.NAME}-driver-0 --subresource=exec")
+    assert not any(_may("get", what) for what in others)
+    assert not any(_may(verb, "pods") for verb in ("list", "watch", "delete", "patch"))
 
 
 def test_look_ups_go_on_while_a_server_is_deleted(served: str, watch: Watch) -> None:

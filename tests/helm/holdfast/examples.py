@@ -78,6 +78,7 @@ FULL: dict[str, Any] = {
         "memoryMiB": 2048,
         "query": {"threads": 4, "processMemoryMiB": 1024},
         "resources": {"requests": {"memory": "2Gi"}, "limits": {"cpu": 2}},
+        "console": {"pods": True},
         "rateLimit": 50,
         "audit": True,
     },

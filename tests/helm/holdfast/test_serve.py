@@ -11,11 +11,14 @@ import yaml
 
 from holdfast.cli.cluster.selftest import command as selftest
 from holdfast.cli.servers.serve import command
+from holdfast.deploy.kubernetes.release_pods import PodsOfRelease
 from holdfast.deploy.kubernetes.release_secrets import PEER_KEY
 from holdfast.serve.cluster.members import Plan
 from holdfast.serve.workers.pool import Workers
 from tests.helm.conftest import CHARTS, Manifest, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named
+from tests.support.kubernetes_api import in_a_pod
+from tests.support.release_cluster import Cluster, pod
 
 _PROCESS_BYTES = 64 << 20  # what the chart counts for a process before its first statement
 
@@ -210,3 +213,82 @@ def test_its_memory_is_said_in_one_place(
     values = SETS["serve"]
     changed = values | {"serve": values["serve"] | serve, "properties": properties}
     assert told in refused(CHART, changed)
+
+
+def _console(**more: Any) -> dict[str, Any]:
+    serve = SETS["serve"]["serve"] | {"console": {"pods": True} | more}
+    return SETS["serve"] | {"serve": serve}
+
+
+def test_servers_have_no_account_unless_the_console_shows_pods(render: Render) -> None:
+    found = named(render(CHART, SETS["serve"], name="movies"))
+    assert "ServiceAccount/movies-serve" not in found
+    assert "Role/movies-serve" not in found
+    spec = found["StatefulSet/movies-serve"]["spec"]["template"]["spec"]
+    assert (spec["automountServiceAccountToken"], "serviceAccountName" in spec) == (False, False)
+    ports = _egress(found)
+    assert 6443 not in ports
+
+
+def _egress(found: dict[str, Manifest]) -> set[int]:
+    rules = found["NetworkPolicy/movies-serve"]["spec"]["egress"]
+    return {port["port"] for rule in rules for port in rule.get("ports", [])}
+
+
+def test_the_console_s_account_reads_the_release_s_own_pods_by_name_and_lists_nothing(
+    render: Render,
+) -> None:
+    found = named(render(CHART, _console(), name="movies"))
+    spec = found["StatefulSet/movies-serve"]["spec"]["template"]["spec"]
+    account, binding = found["ServiceAccount/movies-serve"], found["RoleBinding/movies-serve"]
+    assert spec["serviceAccountName"] == account["metadata"]["name"]
+    assert spec["automountServiceAccountToken"] is True
+    assert [s["name"] for s in binding["subjects"]] == ["movies-serve"]
+    sets, pods = found["Role/movies-serve"]["rules"]
+    assert {verb for rule in (sets, pods) for verb in rule["verbs"]} == {"get"}
+    assert pods["resources"] == ["pods", "pods/log"]
+    assert sets["resourceNames"] == ["movies-driver", "movies-executor", "movies-serve"]
+    assert pods["resourceNames"] == [
+        "movies-driver-0", "movies-executor-0", "movies-executor-1", "movies-serve-0",
+        "movies-serve-1",
+    ]  # fmt: skip
+    assert 6443 in _egress(found)
+
+
+def test_executors_of_an_autoscaler_are_among_them(render: Render) -> None:
+    scaled = {"executor": {"replicas": 1, "autoscaling": {"kind": "keda", "maxReplicas": 3}}}
+    rules = named(render(CHART, _console() | scaled, name="movies"))["Role/movies-serve"]["rules"]
+    executors = [name for name in rules[1]["resourceNames"] if "executor" in name]
+    assert executors == [f"movies-executor-{n}" for n in range(3)]
+
+
+def test_an_account_of_ones_own_gets_no_role_of_the_chart(render: Render) -> None:
+    found = named(render(CHART, _console(serviceAccount="ours"), name="movies"))
+    spec = found["StatefulSet/movies-serve"]["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "ours"
+    assert not {"ServiceAccount/movies-serve", "Role/movies-serve"} & set(found)
+
+
+def test_the_role_is_enough_for_what_the_console_asks(
+    render: Render, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = named(render(CHART, _console(), name="movies"))
+    sets = [m for name, m in found.items() if name.startswith("StatefulSet/")]
+    replicas = {m["metadata"]["name"]: m["spec"].get("replicas", 1) for m in sets}
+    pods = {
+        f"{m['metadata']['name']}-{n}": pod(
+            f"{m['metadata']['name']}-{n}", containers(m["spec"]["template"])[0]["name"]
+        )
+        for m in sets
+        for n in range(replicas[m["metadata"]["name"]])
+    }
+    logs = dict.fromkeys(pods, "a line\n")
+    cluster = Cluster(pods, replicas, logs, found["Role/movies-serve"]["rules"])
+    options = _options(_container(list(found.values()), "movies-serve")["args"])
+    with in_a_pod(cluster, tmp_path, monkeypatch):
+        release = PodsOfRelease(options["pods_of"])
+        assert {one["name"]: one["state"] for one in release.all()} == dict.fromkeys(
+            pods, "Running"
+        )
+        for name in pods:
+            assert release.log(name, 100, previous=False) == "a line\n"

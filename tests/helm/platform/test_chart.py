@@ -152,6 +152,7 @@ def test_the_deployer_may_make_all_that_the_jobs_chart_makes(render: Render) -> 
         "kafka": {"bootstrapServers": "kafka:9092"},
         "podMonitor": {"enabled": True},
         "dashboard": {"enabled": True},
+        "serve": {"enabled": True, "auth": {"insecure": True}, "console": {"pods": True}},
     }
     made = render("holdfast", job)
     kinds = {m["kind"] for m in made if "helm.sh/hook" not in m["metadata"].get("annotations", {})}

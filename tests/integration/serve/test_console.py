@@ -20,7 +20,7 @@ from holdfast.serve.query import QueryEngine
 from holdfast.serve.query.streams import Streams
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.snapshots import SnapshotState
-from tests.support.browser import Chromium, Page, find_chromium
+from tests.support.browser import Chromium, Page
 from tests.support.console.driver import DriverOf
 from tests.support.console.home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
 from tests.support.console.world import World
@@ -101,16 +101,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory, kafka: BrokerStatus) -> Itera
             driver.batch(4_000, seconds=0.5, commit_seconds=0.02)
             found.look()
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    path = find_chromium()
-    if path is None:
-        pytest.skip("no Chromium on the PATH, and CHROMIUM names none")
-    browser = Chromium(path, tmp_path_factory.mktemp("chromium"))
-    yield browser
-    browser.stop()
 
 
 @pytest.fixture

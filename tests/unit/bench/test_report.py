@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from tests.bench.report.outcome import METRICS, Outcome
-from tests.bench.report.plots import write_png
+from tests.bench.report.plots import drawn, write_png
 from tests.bench.report.report import Report, markdown, ratio, spreads
 
 _OUTCOMES = (
@@ -55,6 +57,22 @@ def test_json_holds_every_run_and_the_summary() -> None:
     values = _REPORT.as_json()
     assert len(values["outcomes"]) == len(_OUTCOMES)
     assert values["summary"]["a"]["rate"]["kafka-streams"]["holdfast_is_better"] == 3.0
+
+
+def test_no_label_of_the_plot_hides_another_and_numbers_are_plain() -> None:
+    names = ["a", "a-avro", "a-protobuf", *"bcdhijk"]
+    outcomes = tuple(Outcome(w, "holdfast", 1, 9, {"restore_rate": 1.2e6}) for w in names)
+    figure = drawn(replace(_REPORT, outcomes=outcomes))
+    assert figure is not None
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    labels = axes.get_xticklabels()
+    # Turned by 45 degrees they are apart if their ends are further apart than a line is high.
+    ends = [label.get_window_extent().x1 for label in labels]
+    height = 1.5 * float(labels[0].get_fontsize()) * figure.dpi / 72
+    assert labels[0].get_rotation() == 45
+    assert min(b - a for a, b in pairwise(ends)) > height
+    assert "1,000,000" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:

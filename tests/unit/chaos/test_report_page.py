@@ -17,6 +17,7 @@ from holdfast.chaos.reads.checkers import READ_CHECKERS
 from holdfast.chaos.report.advice import ADVICE
 from holdfast.chaos.report.files import run_as_junit, run_as_text, write_report
 from holdfast.chaos.report.page import page
+from holdfast.chaos.report.plots import timeline_svg
 from holdfast.chaos.report.summary import read_summary, recovery_stats, series
 from holdfast.chaos.run.checkers import RUN_CHECKERS
 from holdfast.errors import Refused
@@ -205,3 +206,17 @@ def test_where_nobody_could_look_nothing_is_drawn(tmp_path: Path) -> None:
     unknown = [i for i, rate in enumerate(found.arriving) if math.isnan(rate) and i > 10]
     assert unknown == [40]
     assert math.isnan(found.lag[40])
+
+
+def test_a_fault_s_label_ends_before_the_next_one_begins(tmp_path: Path) -> None:
+    write_good(tmp_path, 24)
+    summary = read_summary(tmp_path)
+    svg = ET.fromstring(timeline_svg(summary))
+    texts = [text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    told = [text.strip() for text in texts if re.fullmatch(r"\s?\d+( [a-z-]+)?\s?", text)]
+    labels = {int(label.split()[0]): label for label in told}
+    faults = {s.injection.number + 1: s.injection.fault.value for s in summary.history.strikes}
+    assert faults.keys() <= labels.keys(), "each has its number"
+    full = {number for number, fault in faults.items() if labels[number] == f"{number} {fault}"}
+    assert {4, 24} <= faults.keys() - full, "the next one, or the end of the plot, is too near"
+    assert {1, 2, 3, 8} <= full

@@ -34,8 +34,8 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_it_says_in_words_how_much_is_to_come() -> None:
-    assert ASKED.limits() == "1 faults"
-    assert replace(ASKED, duration_s=600.0).limits() == "at most 1 faults, none after 0:10:00"
+    assert ASKED.limits() == "1 fault"
+    assert replace(ASKED, duration_s=600.0).limits() == "at most 1 fault, none after 0:10:00"
 
 
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from holdfast.cli.demo.processes import Children
 from holdfast.cli.demo.recount import differences, recounted
 from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare
 from holdfast.cli.demo.screen import Screen
+from holdfast.cli.demo.script import Demo, DemoOptions
 from holdfast.cli.samples import SAMPLES
 from holdfast.errors import Refused
 from holdfast.local.processes import kill_hard, session_members
@@ -210,3 +211,16 @@ def test_a_row_that_is_missing_and_one_that_nobody_wrote_are_found() -> None:
     del carriers["??",]
     assert len(differences(wanted, {**wanted, "FLIGHTS_PER_CARRIER": carriers})) == 1
     assert len(differences(wanted, {})) == len(wanted)
+
+
+def test_the_end_says_how_to_look_further(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = Demo(DemoOptions(tmp_path / "demo", rate=1_000, limit=10), Screen())
+    assert demo._clear(), "nothing was started"
+    demo._report()
+    told = " ".join(capsys.readouterr().out.split())
+    assert "nothing is left running" in told
+    for command in ("kafka start", "registry start", "inspect flights", "deploy demo", "serve"):
+        assert f"holdfast {command}" in told
+    assert told.endswith("NOT PROVED")

@@ -104,3 +104,19 @@ def test_a_changelog_that_is_not_cleaned_says_so_in_every_column(rich_plan: Plan
     assert cells.count("as now") == 2
     assert cells.count("not cleaned") == 1
     assert "" not in cells[1:]
+
+
+def test_a_short_time_is_never_none_and_two_equal_ones_are_said_once() -> None:
+    tiny = a_topic(
+        "tiny",
+        records=40,
+        live_keys=10,
+        bytes=400_000,
+        end=40,
+        record_bytes=10_000,
+        active_bytes=400_000,
+    )
+    shown = _text(_plan(tiny, policy=Policy(min_gain=0.01, min_gain_bytes=0)))
+    assert " 0.0 s" not in shown
+    assert "a restore still takes <1 ms without them" in shown
+    assert "instead of <1 ms" not in shown

@@ -10,7 +10,13 @@ from holdfast.errors import Refused
 
 @pytest.mark.parametrize(
     ("most", "shown"),
-    [(100, "one\ntwo\nthree\n"), (11, "two\nthree\n"), (10, "two\nthree\n"), (9, "three\n")],
+    [
+        (100, "one\ntwo\nthree\n"),
+        (11, "two\nthree\n"),
+        (10, "two\nthree\n"),
+        (9, "three\n"),
+        (3, "ee\n"),
+    ],
 )
 def test_the_end_of_a_log_begins_with_a_whole_line(tmp_path: Path, most: int, shown: str) -> None:
     path = tmp_path / "driver.log"

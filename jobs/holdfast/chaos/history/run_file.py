@@ -14,6 +14,7 @@ from holdfast.chaos.faults.words import Injection
 from holdfast.chaos.load.records import LoadShape
 from holdfast.config.run_folders import folder_of_run
 from holdfast.errors import Refused
+from holdfast.types.words import counted
 
 __all__ = ["RunFile", "limits_in_words", "run_folder", "source_commit"]
 
@@ -103,8 +104,10 @@ _ADAPTER = TypeAdapter(RunFile)
 def limits_in_words(faults: int, duration_s: float) -> str:
     """The limits of a run: number of faults and duration."""
     if not duration_s:
-        return f"{faults} faults"
-    return f"at most {faults} faults, none after {dt.timedelta(seconds=round(duration_s))}"
+        return counted(faults, "fault")
+    return (
+        f"at most {counted(faults, 'fault')}, none after {dt.timedelta(seconds=round(duration_s))}"
+    )
 
 
 def run_folder(home: str | Path, run: str) -> Path:

@@ -21,6 +21,8 @@ from holdfast.pages.plots import INK, STYLE, svg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from holdfast.chaos.history.strikes import Strike
+
 __all__ = ["VERDICT_COLORS", "recovery_svg", "timeline_svg", "write_png"]
 
 VERDICT_COLORS = {
@@ -35,6 +37,7 @@ _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
     "#8b98a9", "#2b9a66", "#d05c79", "#c2a21d", "#8b98a9",
 )  # fmt: skip
 _RESTORES, _DRIVER_SILENT = "restores", "driver silent"
+_LABEL_CHARACTERS = 140  # that fit beside each other in the width of a plot
 _LABELS_MAX = 24  # more faults leave no room for numbers, and lines would hide the rest
 _TICKS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
 
@@ -119,7 +122,7 @@ def _lanes(summary: RunSummary, found: Series) -> list[str]:
 
 def _draw_lanes(axes: Axes, summary: RunSummary, found: Series) -> None:
     lanes = _lanes(summary, found)
-    numbered = len(summary.history.strikes) <= _LABELS_MAX
+    labels = _labels(summary) if len(summary.history.strikes) <= _LABELS_MAX else {}
     least = max(summary.seconds, 1.0) / 250
     for strike, recovery in zip(summary.history.strikes, summary.recoveries, strict=True):
         start = summary.since(strike.at_s)
@@ -128,9 +131,8 @@ def _draw_lanes(axes: Axes, summary: RunSummary, found: Series) -> None:
         color = _COMPONENTS.get(strike.injection.component, _OTHER)
         axes.barh(y, width, left=start, height=0.62, color=color, alpha=0.45, lw=0)
         axes.barh(y, least, left=start, height=0.62, color=color, lw=0)
-        if numbered:
-            label = f" {strike.injection.number + 1} {strike.injection.fault.value}"
-            axes.text(start + least, y, label, va="center", fontsize=8, clip_on=True)
+        if label := labels.get(strike.injection.number):
+            axes.text(start + least, y, f" {label}", va="center", fontsize=8, clip_on=True)
     for lane, spans, color in (
         (_RESTORES, found.restoring, _RESTORE),
         (_DRIVER_SILENT, found.silent, _SILENT),
@@ -142,6 +144,24 @@ def _draw_lanes(axes: Axes, summary: RunSummary, found: Series) -> None:
     axes.grid(visible=False, axis="y")
     axes.set_title("Faults, each until the job commits again", loc="left", fontsize=9.5,
                    fontweight="bold")  # fmt: skip
+
+
+def _labels(summary: RunSummary) -> dict[int, str]:
+    """By the number of a fault its number and kind; the number alone where the next one is near."""
+    by_lane: dict[str, list[Strike]] = {}
+    for strike in sorted(summary.history.strikes, key=lambda s: s.at_s):
+        by_lane.setdefault(strike.injection.component, []).append(strike)
+    found = {}
+    for strikes in by_lane.values():
+        ends = [*(summary.since(s.at_s) for s in strikes[1:]), summary.seconds]
+        for strike, end in zip(strikes, ends, strict=True):
+            number = f"{strike.injection.number + 1}"
+            full = f"{number} {strike.injection.fault.value}"
+            share = (end - summary.since(strike.at_s)) / max(summary.seconds, 1.0)
+            found[strike.injection.number] = (
+                full if len(full) + 2 <= _LABEL_CHARACTERS * share else number
+            )
+    return found
 
 
 def _shade(axes: Axes, summary: RunSummary) -> None:

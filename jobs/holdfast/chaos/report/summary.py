@@ -16,6 +16,7 @@ from holdfast.chaos.history.events import read_history
 from holdfast.chaos.history.strikes import RunHistory, Sample, Strike, recovery_seconds, summarize
 from holdfast.errors import Refused
 from holdfast.judge.verdict import RunVerdict, Verdict
+from holdfast.types.words import counted
 
 __all__ = [
     "RecoveryStats",
@@ -101,7 +102,8 @@ class RunSummary:
         """The outcome in one sentence."""
         landed = sum(s.landed for s in self.history.strikes)
         tables = len(self.verdict.job.tables)
-        what = f"{landed} faults, {tables} tables and streams"
+        judged = "1 table or stream" if tables == 1 else f"{tables} tables and streams"
+        what = f"{counted(landed, 'fault')}, {judged}"
         if self.verdict.verdict is Verdict.VALID:
             return f"{what}: nothing was lost, doubled or different."
         if self.verdict.job.verdict is Verdict.INVALID:

@@ -145,7 +145,8 @@ def _broker(survey: Survey, number: int) -> str:
     broker = survey.brokers[number]
     free = f", {human_bytes(broker.free_bytes)} free" if broker.free_bytes >= 0 else ""
     loud = "NOT WORKING: " if broker.cleaner in _BAD else ""
-    told = f"{loud}{broker.cleaner.value} ({broker.evidence})"
+    why = f" ({broker.evidence})" if broker.evidence else ""
+    told = f"{loud}{broker.cleaner.value}{why}"
     return f"broker {broker.broker}: log cleaner {told}{free}"
 
 

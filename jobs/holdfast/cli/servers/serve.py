@@ -19,6 +19,7 @@ from holdfast.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from holdfast.serve.cluster.peer import PeerSettings
+    from holdfast.serve.console.jobs import Beside
     from holdfast.serve.follow.catalog import Script
     from holdfast.serve.follow.standby import Standby
     from holdfast.serve.http.server import Listen
@@ -50,6 +51,7 @@ class _Options:
     rate_limit: float
     drivers: tuple[str, ...]
     runs_of: tuple[Path, ...]
+    pods_of: str
 
 
 @click.command("serve")
@@ -131,6 +133,12 @@ class _Options:
     metavar="HOME",
     type=click.Path(path_type=Path, file_okay=False),
     help="Another home whose compaction plans and chaos runs the console shows.",
+)
+@click.option(
+    "--pods-of",
+    default="",
+    metavar="RELEASE",
+    help="The Helm release that this server's pod belongs to: the console shows its pods and logs.",
 )
 def command(
     scripts: tuple[Path, ...],
@@ -250,9 +258,7 @@ def _secret(path: Path) -> str:
 async def _run(
     scripts: list[Script], settings: Settings, given: _Options, listen: Listen, peers: PeerSettings
 ) -> None:
-    from holdfast.deploy.local.logs import DeploymentsOfHome
     from holdfast.serve.cluster.members import Plan
-    from holdfast.serve.console.jobs import Beside
     from holdfast.serve.server import answering
 
     addresses = given.peers or listen.url
@@ -267,13 +273,23 @@ async def _run(
         plan,
         listen,
         peers,
-        Beside(given.drivers, given.runs_of, DeploymentsOfHome(Path(settings.home))),
+        _beside(given, Path(settings.home)),
     )
     async with server as node:
         click.echo(f"Server {plan.me} of {len(plan.addresses)} answers at {listen.url}", err=True)
         shown = asyncio.create_task(_show_restores(node))
         await stop.wait()
         shown.cancel()
+
+
+def _beside(given: _Options, home: Path) -> Beside:
+    from holdfast.deploy.kubernetes.release_pods import PodsOfRelease
+    from holdfast.deploy.local.logs import DeploymentsOfHome
+    from holdfast.serve.console.jobs import Beside
+    from holdfast.serve.console.pods import NoPods
+
+    pods = PodsOfRelease(given.pods_of) if given.pods_of else NoPods()
+    return Beside(given.drivers, given.runs_of, DeploymentsOfHome(home), pods)
 
 
 async def _show_restores(node: Node) -> None:

@@ -209,10 +209,11 @@ def _seconds(topic: TopicFacts, work: Sequence[Work], capacity: Capacity) -> flo
 
 def _why(topic: TopicFacts, before: Sequence[Size], after: Sequence[Size]) -> str:
     now, then = cost(topic, before), cost(topic, after)
+    restore, less = human_seconds(now.restore_s), human_seconds(then.restore_s)
+    takes = f"takes {less} instead of {restore}" if less != restore else f"still takes {restore}"
     return (
         f"{human_bytes(now.bytes - then.bytes)} of {human_bytes(now.bytes)} are superseded or "
-        f"removed rows: a restore takes {human_seconds(then.restore_s)} instead of "
-        f"{human_seconds(now.restore_s)} without them."
+        f"removed rows: a restore {takes} without them."
     )
 
 

@@ -172,7 +172,7 @@ def tombstone_bytes(partition: PartitionFacts) -> float:
 def cost(topic: TopicFacts, sizes: Sequence[Size]) -> Cost:
     """The cost of a topic whose partitions have these sizes."""
     restore_s = restore_seconds(topic, [size.records for size in sizes])
-    return Cost(round(sum(size.bytes for size in sizes)), round(restore_s, 3))
+    return Cost(round(sum(size.bytes for size in sizes)), round(restore_s, 6))
 
 
 def restore_seconds(

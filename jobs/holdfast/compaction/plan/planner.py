@@ -91,7 +91,7 @@ def _planned(
         ),
         cleaner_read_bytes=round(sum(work.read for work in once.work)),
         cleaner_write_bytes=round(sum(work.written for work in once.work)),
-        cleaner_s=round(once.seconds, 1),
+        cleaner_s=round(once.seconds, 3),
         risks=tuple(risks(topic, survey, changes, cleans=once.wanted)),
         why=f"Only settings change. {once.why}" if changes and not once.wanted else once.why,
         owner=topic.owner,

@@ -14,8 +14,8 @@ from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["as_markdown", "plan_view"]
 
-_COSTS = ("", "changelog", "*bytes now", "*bytes after", "*at worst", "*restore now",
-          "*restore after", "*at worst", "*cleaner", "*takes")  # fmt: skip
+_COSTS = ("order", "changelog", "*bytes now", "*bytes after", "*bytes at worst", "*restore now",
+          "*restore after", "*restore at worst", "*cleaner", "*takes")  # fmt: skip
 _TITLE = 1
 _AS_NOW, _NO_WORK, _NOT_CLEANED = "as now", "none", "not cleaned"
 _CHANGES = ("changelog", "setting", "before", "after", "")

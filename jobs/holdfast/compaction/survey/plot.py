@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from holdfast.compaction.survey.facts import Survey, TopicFacts
 from holdfast.pages.plots import STYLE, byte_ticks, second_ticks
@@ -74,13 +75,17 @@ def write_survey_plot(survey: Survey, path: Path) -> None:
     """One PNG: a bar per topic, the largest on top; bytes are shared out by records."""
     shown = sorted(survey.topics, key=lambda t: t.bytes)[-_TOPICS_MAX:]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 1.8 + 0.42 * len(shown)), layout="constrained")
+        layout = ConstrainedLayoutEngine(wspace=0.05)
+        figure = Figure(figsize=(11, 1.8 + 0.42 * len(shown)), layout=layout)
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=[2.2, 1])
         _draw_bytes(left, shown)
         _draw_restore(right, shown)
         left.set_yticks(range(len(shown)), [_short(t.topic) for t in shown])
         figure.suptitle(f"Changelogs, survey {survey.run}", fontsize=13, fontweight="bold")
-        figure.legend(loc="outside lower center", ncols=len(_PARTS))
+        if shown:
+            figure.legend(loc="outside lower center", ncols=len(_PARTS))
+        else:
+            left.text(0.5, 0.5, "no changelogs", ha="center", transform=left.transAxes)
         FigureCanvasAgg(figure)
         figure.savefig(path, dpi=140, facecolor="white")
 
@@ -105,7 +110,7 @@ def _draw_restore(axes: Axes, topics: Sequence[TopicFacts]) -> None:
     axes.barh(range(len(topics)), seconds, color="#3d82d6")
     for n, each in enumerate(seconds):
         axes.annotate(f" {human_seconds(each)}", (each, n), va="center")
-    most = 1.25 * max(seconds, default=0.0) or 1.0
+    most = 1.4 * max(seconds, default=0.0) or 1.0
     axes.set_xlim(0, most)
     second_ticks(axes.xaxis, most)
     _titled(axes, "Restore of the whole table")

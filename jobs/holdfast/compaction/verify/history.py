@@ -14,11 +14,9 @@ from statistics import median
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.compaction.verify.verified import TopicResult, Verified
+from holdfast.compaction.verify.verified import PACE_S, TopicResult, Verified
 
 __all__ = ["Judgement", "Line", "append", "judge", "read_history"]
-
-_PACE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Line:
     @property
     def tells_pace(self) -> bool:
         """Whether the restore was long enough to measure a rate."""
-        return max(self.restore_predicted_s, self.restore_real_s) >= _PACE_S
+        return max(self.restore_predicted_s, self.restore_real_s) >= PACE_S
 
     @property
     def restore_error(self) -> float:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from holdfast.compaction.verify.history import Line
-from holdfast.compaction.verify.verified import OFF_SHARE, TopicResult, Verified
+from holdfast.compaction.verify.verified import OFF_SHARE, PACE_S, TopicResult, Verified
 from holdfast.pages.plots import INK, STYLE, byte_ticks, svg
 from holdfast.types.words import human_bytes, human_seconds
 
@@ -49,7 +49,7 @@ _RECORDS = _Panel(
     lambda count: f"{count:,.0f}",
 )
 _SECONDS = _Panel(
-    "Seconds of a restore of the whole table, at the pace of the measured one",
+    "Restore of the whole table, at the pace of the measured one",
     lambda t: (t.restore_before_s, t.restore_predicted_s, t.restore_real_s),
     human_seconds,
 )
@@ -96,9 +96,10 @@ def history_svg(lines: Sequence[Line]) -> str:
         axes.axhline(0, color=INK, lw=0.8)
         axes.plot([line.bytes_error for line in lines], "o", color=_BEFORE, label="bytes")
         places, errors = [n for n, _ in restores], [error for _, error in restores]
-        axes.plot(places, errors, "x", color=_PREDICTED, label="restore")
+        if restores:
+            axes.plot(places, errors, "x", color=_PREDICTED, label="restore")
         axes.set_xticks([])
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}" if y else "0%"))
         title = "Real against predicted, the oldest first; the band is 30 %"
         axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
         axes.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2, borderaxespad=0)
@@ -131,7 +132,12 @@ def _draw(figure: Figure, topics: Sequence[TopicResult]) -> None:
     panels = figure.subplots(len(_PANELS), 1, squeeze=False)[:, 0]
     for axes, panel in zip(panels, _PANELS, strict=True):
         _draw_panel(axes, panel, topics)
-    panels[0].legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=3, borderaxespad=0)
+    panels[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0)
+    if any(max(_SECONDS.values(topic)) < PACE_S for topic in topics):
+        note = (
+            f"Below {PACE_S:g} s it is mostly the opening of a store, which predictions leave out."
+        )
+        panels[-1].set_xlabel(note, loc="left", fontsize=8)
 
 
 def _draw_panel(axes: Axes, panel: _Panel, topics: Sequence[TopicResult]) -> None:

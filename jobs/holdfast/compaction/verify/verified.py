@@ -10,11 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.compaction.apply.scratch import RestoreSample
 from holdfast.errors import Refused
 
-__all__ = ["OFF_SHARE", "PartitionResult", "TopicResult", "Verified"]
+__all__ = ["OFF_SHARE", "PACE_S", "PartitionResult", "TopicResult", "Verified"]
 
 VERIFIED_VERSION = 1
 # A prediction that is off by more than this gets a warning.
 OFF_SHARE = 0.30
+# Restores of fewer seconds tell no pace: opening a store takes about as long.
+PACE_S = 5.0
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MESSAGE_BYTES = 64 << 10
 _PASSING = ("ContainerCreating", "PodInitializing")
 # The kubelet's words; see `pkg/kubelet/images` of Kubernetes.
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
@@ -93,12 +94,22 @@ def from_a_pod(
             return _answer(path, "PATCH", merge, "application/merge-patch+json")
         return _answer(path, method)
     except HTTPError as error:
-        error.close()
+        with error:
+            said = _message(error)
         if error.code in NOT_AS_ASKED:
             return None
-        raise refusal(error.code, str(error.reason)) from error
+        raise refusal(error.code, said) from error
     except (HTTPException, OSError) as error:
         raise no_answer(str(error)) from error
+
+
+def _message(error: HTTPError) -> str:
+    """The API's message about a refusal, or the status' words when it has none."""
+    try:
+        told = _json(error.read(_MESSAGE_BYTES))
+    except (HTTPException, OSError):
+        told = None
+    return str((told or {}).get("message") or error.reason)
 
 
 def _answer(path: str, method: str, body: object = None, kind: str = "") -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.deploy.local.target import LocalDeployment, all_deployments
 from holdfast.errors import Refused
 
-__all__ = ["DeploymentsOfHome", "end_of"]
+__all__ = ["DeploymentsOfHome", "end_of", "last_lines"]
 
 
 class DeploymentsOfHome:
@@ -40,9 +40,14 @@ def end_of(path: Path, bytes_max: int) -> str:
     """The end of a text file, from the beginning of a line on."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        start = max(0, size - bytes_max)
-        file.seek(max(0, start - 1))
-        data = file.read(bytes_max + 1)
-    if start:  # the byte before tells whether a line begins here
-        data = data[data.find(b"\n") + 1 :]
-    return data.decode(errors="replace")
+        file.seek(max(0, size - bytes_max - 1))  # the byte before tells whether a line begins there
+        return last_lines(file.read(bytes_max + 1), bytes_max)
+
+
+def last_lines(log: bytes, bytes_max: int) -> str:
+    """The last lines of a log, as many as fit; of a last line that does not fit its end."""
+    start = max(0, len(log) - bytes_max)
+    if start and log[start - 1 : start] != b"\n":
+        begins = log.find(b"\n", start) + 1
+        start = begins if begins and begins < len(log) else start
+    return log[start:].decode(errors="replace")

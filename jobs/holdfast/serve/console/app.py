@@ -11,13 +11,15 @@
 /console/api/tables/NAME/changes                    server-sent events
 /console/api/jobs                                   every job, and how it is deployed here
 /console/api/jobs/NAME/log                          the end of its driver's log
+/console/api/pods                                   pods of the server's own job on Kubernetes
+/console/api/pods/NAME/log?previous=1               the end of a pod's log, or of that before it
 /console/api/topics                                 topics of the statements
 /console/api/topics/NAME                            offsets, settings, consumer groups
 /console/api/topics/NAME/messages?partition=…&before=…&limit=…
 /console/api/RUNS[/RUN[/report.html]]               RUNS: compaction or chaos
 
 SQL goes to /v1/query, as from any other client.  Tables that a client may not read are left out;
-runs, logs and topics cover all tables of a home, and more than the declared columns, so only
+runs, logs, pods and topics cover all tables of a home, and more than the declared columns, so only
 clients that may read every table see them.
 """
 
@@ -42,6 +44,7 @@ from holdfast.serve.console.events import send_events
 from holdfast.serve.console.files import INDEX, PAGE_POLICY, REPORT_POLICY, static_files
 from holdfast.serve.console.jobs import Beside, job_names, jobs_told, log_of
 from holdfast.serve.console.live import live_changes
+from holdfast.serve.console.pods import PodsAsked
 from holdfast.serve.console.rows import page_of
 from holdfast.serve.console.topics import JobTopic, Look, Topics, topic_named, topics_of
 from holdfast.serve.contract import ServedTable, Serving
@@ -150,6 +153,7 @@ class Console:
         self._drivers = Drivers(home, beside.drivers)
         self._limits = limits or Limits()
         self._deployments = beside.deployments
+        self._pods = PodsAsked(beside.pods)
         self._kafka = Topics(serving.settings.client())
         self._heard: list[Driver] = []  # of all jobs
         self._told: list[Driver] = []  # of the jobs that are served
@@ -165,6 +169,8 @@ class Console:
             (re.compile("tables/([^/]+)/changes"), self._changes),
             (re.compile("jobs"), self._jobs),
             (re.compile("jobs/([^/]+)/log"), self._log),
+            (re.compile("pods"), self._pods_told),
+            (re.compile("pods/([^/]+)/log"), self._pod_log),
             (re.compile("topics"), self._topics),
             (re.compile("topics/([^/]+)"), self._topic),
             (re.compile("topics/([^/]+)/messages"), self._messages),
@@ -279,12 +285,23 @@ class Console:
         _check_all(asked.client, "Jobs")
         deployed = await asyncio.to_thread(self._deployments.all)
         main = self._serving.settings.application_id
-        await asked.request.json(jobs_told(self._heard, deployed, main))
+        await asked.request.json(jobs_told(self._heard, deployed, main, self._pods.release))
 
     async def _log(self, asked: _Asked) -> None:
         _check_all(asked.client, "Logs")
         told = await asyncio.to_thread(log_of, self._deployments, asked.names[0])
         asked.note("log of", asked.names[0], len(told["lines"]))
+        await asked.request.json(told)
+
+    async def _pods_told(self, asked: _Asked) -> None:
+        _check_all(asked.client, "Pods")
+        await asked.request.json(await self._pods.told())
+
+    async def _pod_log(self, asked: _Asked) -> None:
+        _check_all(asked.client, "Logs")
+        name, previous = asked.names[0], asked.number("previous", 0) > 0
+        told = await self._pods.log(name, previous=previous)
+        asked.note("log of", name, len(told["lines"]))
         await asked.request.json(told)
 
     async def _topics(self, asked: _Asked) -> None:

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from holdfast.errors import Refused
 from holdfast.serve.console.drivers import Driver
+from holdfast.serve.console.pods import LOG_BYTES, NoPods, Pods
 
-__all__ = ["LOG_BYTES", "Beside", "Deployments", "job_names", "jobs_told", "log_of"]
+__all__ = ["Beside", "Deployments", "job_names", "jobs_told", "log_of"]
 
-LOG_BYTES = 64 << 10
 _FACTS = ("sink", "state", "batch_id", "records_total", "lag", "dead_letters", "dropped_late",
           "dropped_null_key", "input_records", "warnings")  # fmt: skip
 
@@ -45,18 +45,26 @@ class Beside:
         drivers: addresses of jobs' drivers.
         runs_of: other homes with compaction plans and chaos runs.
         deployments: the jobs that are deployed on this machine.
+        pods: those of the server's own job on Kubernetes.
     """
 
     drivers: Sequence[str] = ()
     runs_of: Sequence[Path] = ()
     deployments: Deployments = field(default_factory=_NoDeployments)
+    pods: Pods = field(default_factory=NoPods)
 
 
 def jobs_told(
-    drivers: Iterable[Driver], deployed: Iterable[Mapping[str, Any]], main: str
+    drivers: Iterable[Driver], deployed: Iterable[Mapping[str, Any]], main: str, release: str = ""
 ) -> list[dict[str, Any]]:
-    """All jobs, the served ones first; a deployment counts even if its driver has said nothing."""
+    """All jobs, the served ones first; a deployment counts even if its driver has said nothing.
+
+    Args:
+        release: the Helm release of the server, which is a deployment of its job.
+    """
     found = {driver.application_id: _job(driver) for driver in drivers}
+    if release:
+        found.setdefault(release, _unheard(release))["on_kubernetes"] = True
     for one in deployed:
         details = one.get("details", {})
         name = str(details.get("application_id") or one["name"])
@@ -77,6 +85,7 @@ def _unheard(name: str) -> dict[str, Any]:
     return {
         "application_id": name, "state": "", "answers": False, "ready": False, "reason": "",
         "lag": None, "updated_ms": 0, "executors": [], "queries": [], "deployment": None,
+        "on_kubernetes": False,
     }  # fmt: skip
 
 
@@ -111,7 +120,7 @@ def log_of(deployments: Deployments, name: str) -> dict[str, Any]:
     if name not in {one["name"] for one in deployments.all()}:
         raise Refused(
             f"There is no deployment {name[:100]} on this machine.",
-            action="see the list of jobs; Kubernetes keeps the logs of its own",
+            action="see the list of jobs",
         )
     text = deployments.log(name, LOG_BYTES)
     return {"deployment": name, "lines": text.splitlines()}

@@ -8,14 +8,14 @@ is kept for some seconds.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from holdfast.errors import BadRequest, HoldfastError, Overloaded, Refused
+from holdfast.errors import BadRequest, HoldfastError, Refused
+from holdfast.serve.console.looks import Looks
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
@@ -32,14 +32,10 @@ __all__ = [
     "topics_of",
 ]
 
-T = TypeVar("T")
 MESSAGES_MAX = 100
 VALUE_BYTES_MAX = 4_096  # of a key, a value or a header; its whole size is told
 _BINARY_BYTES_MAX = 256
 _HEADERS_MAX = 50
-_LOOKS_MAX = 2  # at a time, for all clients
-_WAIT_S = 5.0
-_KEPT_S = 3.0
 _TIMEOUT_S = 10.0
 _OTHERS_S = 3.0  # to ask groups of other applications, one by one
 _ROUNDS = 4  # each reads twice as far back: transaction markers and gaps take offsets as well
@@ -140,8 +136,7 @@ class Topics:
     def __init__(self, client: Mapping[str, str]) -> None:
         self._client = dict(client)
         self._made: Admin | None = None
-        self._free = asyncio.Semaphore(_LOOKS_MAX)
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._looks = Looks("topics")
 
     @property
     def _admin(self) -> Admin:
@@ -156,7 +151,7 @@ class Topics:
             KafkaUnavailable, Overloaded: a retry may succeed.
         """
         key = "\n".join(sorted(topics))
-        return await self._once(key, lambda: [self._line(t) for t in topics.values()])
+        return await self._looks.once(key, lambda: [self._line(t) for t in topics.values()])
 
     def _line(self, topic: JobTopic) -> dict[str, Any]:
         info = self._admin.describe(topic.name)
@@ -174,7 +169,7 @@ class Topics:
             TopicMissing: it does not exist.
             KafkaUnavailable, Overloaded: a retry may succeed.
         """
-        return await self._once(f"told {topic.name}", lambda: self._told(topic))
+        return await self._looks.once(f"told {topic.name}", lambda: self._told(topic))
 
     def _told(self, topic: JobTopic) -> dict[str, Any]:
         bounds = self._admin.bounds(topic.name)
@@ -231,7 +226,7 @@ class Topics:
             TopicMissing: the topic does not exist.
             KafkaUnavailable, Overloaded: a retry may succeed.
         """
-        return await self._alone(lambda: self._messages(topic.name, look))
+        return await self._looks.alone(lambda: self._messages(topic.name, look))
 
     def _messages(self, topic: str, look: Look) -> list[dict[str, Any]]:
         bounds = self._admin.bounds(topic)
@@ -256,30 +251,6 @@ class Topics:
             if reader is not None:
                 reader.close()
         return sorted(found, key=_newest_first)[: look.limit]
-
-    async def _once(self, key: str, function: Callable[[], T]) -> T:
-        """The result of `function`, or the kept one of the same question."""
-        at, value = self._kept.get(key, (-_KEPT_S, None))
-        if time.monotonic() - at < _KEPT_S:
-            kept: T = value
-            return kept
-        fresh = await self._alone(function)
-        now = time.monotonic()
-        self._kept = {k: v for k, v in self._kept.items() if now - v[0] < _KEPT_S}
-        self._kept[key] = now, fresh
-        return fresh
-
-    async def _alone(self, function: Callable[[], T]) -> T:
-        try:
-            await asyncio.wait_for(self._free.acquire(), _WAIT_S)
-        except TimeoutError:
-            raise Overloaded(
-                f"{_LOOKS_MAX} looks at topics are under way.", action="try again in a moment"
-            ) from None
-        # A client that leaves does not end the thread: the next look waits for its real end.
-        looking = asyncio.ensure_future(asyncio.to_thread(function))
-        looking.add_done_callback(lambda _: self._free.release())
-        return await asyncio.shield(looking)
 
 
 def _progress(

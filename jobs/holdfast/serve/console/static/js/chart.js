@@ -13,6 +13,11 @@ export function color(index) {
   return `var(--s${(index % COLORS) + 1})`;
 }
 
+/** Series beyond the colors are dashed: each color is there once in either form. */
+function dashes(one, series) {
+  return series.indexOf(one) >= COLORS ? "5 3" : "";
+}
+
 /**
  * A figure. `series` are {name, values}, one value per moment of `at` (ms), null where nothing is
  * known; `format` words a value; `width` in pixels; `hint` "most": the highest series
@@ -32,7 +37,7 @@ export function chart(title, at, series, { format, from, to, width, hint = "", z
   shown.forEach((s) => {
     const { line, dots } = path(at, s.values, x, y, from, to);
     const ink = color(series.indexOf(s));
-    picture.append(svg("path", { class: "series", d: line, style: { stroke: ink } }),
+    picture.append(svg("path", { class: "series", d: line, style: { stroke: ink, strokeDasharray: dashes(s, series) } }),
       ...dots.map(([cx, cy]) => svg("circle", { class: "dot", cx, cy, r: DOT, style: { fill: ink } })));
   });
   const tip = el("div", { class: "tip", hidden: true });
@@ -41,7 +46,7 @@ export function chart(title, at, series, { format, from, to, width, hint = "", z
   const figure = el("figure", { class: "panel chart" },
     el("h2", {}, title, el("span", {}, total(latest, format, hint))), picture,
     el("figcaption", { class: "keyline" }, shown.map((s) => el("span", {},
-      el("i", { style: { background: color(series.indexOf(s)) } }), s.name))), tip);
+      el("i", { class: dashes(s, series) && "dashed", style: { color: color(series.indexOf(s)) } }), s.name))), tip);
   follow(picture, figure, { at, shown, series, x, format, from, to, width, tip, cursor });
   if (zoom) draggable(picture, { from, to, width, zoom });
   return figure;
@@ -51,7 +56,7 @@ function total(latest, format, hint) {
   const known = latest.map(([, v]) => v).filter((v) => v !== null);
   if (!known.length) return "–";
   const value = hint === "most" ? Math.max(...known) : known.reduce((a, b) => a + b, 0);
-  return format(value);
+  return known.length === 1 ? format(value) : `${hint === "most" ? "highest" : "all together"} ${format(value)}`;
 }
 
 function last(values) {

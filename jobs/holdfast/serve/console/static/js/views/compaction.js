@@ -18,7 +18,7 @@ export default async function compaction(root, [run], { signal }) {
 
 function list(runs) {
   const columns = [{ name: "Run", head: true }, { name: "Surveyed" }, { name: "State" }, { name: "Changelogs", n: true },
-    { name: "Bytes before", n: true }, { name: "After", n: true }, { name: "" }];
+    { name: "Bytes before", n: true }, { name: "Bytes predicted", n: true }, { name: "" }];
   return table("Compaction runs", columns, runs.map((r) => [
     r.hash ? el("a", { href: `#/compaction/${encodeURIComponent(r.run)}` }, r.run) : r.run,
     when(r.taken_ms), pill(KINDS[r.state] ?? "", r.state),
@@ -41,7 +41,7 @@ async function one(root, run, signal) {
       el("h1", {}, run), pill(KINDS[told.state] ?? "", told.state), told.report && report(run)),
     el("dl", { class: "tiles" }, [
       ["Changelogs to change", `${asked.length} of ${told.topics.length}`], ["Bytes before", bytes(told.bytes_before)],
-      ["Bytes after", bytes(told.bytes_after)], ["Hash of the plan", el("code", {}, told.hash)],
+      ["Bytes predicted", bytes(told.bytes_after)], ["Hash of the plan", el("code", {}, told.hash)],
     ].map(([name, value]) => el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, value)))),
     remarks("Warnings", [told.cut_off, ...told.warnings].filter(Boolean), "unknown"),
     remarks("Not reached", told.unmet, "unknown"),
@@ -63,12 +63,13 @@ function remarks(title, lines, kind) {
 
 function topic(t) {
   const cleaned = t.changes.some((c) => !c.stays);
+  const now = t.result ? "before" : "now";
   return el("div", { class: "topic" },
     el("h3", {}, t.topic), el("p", { class: "soft" }, t.why),
     el("div", { class: "columns" },
-      bars("Bytes", [["now", t.bytes[0]], cleaned && ["after", t.bytes[1]], t.result?.bytes[0] && ["found", t.result.bytes[2]]], bytes),
-      bars("Restore", [["now", t.restore_s[0]], cleaned && ["after", t.restore_s[1]]], seconds)),
-    table(`Settings of ${t.topic}`, [{ name: "Setting", head: true }, { name: "Before" }, { name: "After" }, { name: "" }, { name: "Why", wide: true }],
+      bars("Bytes", [[now, t.bytes[0]], cleaned && ["predicted", t.bytes[1]], t.result?.bytes[0] && ["found", t.result.bytes[2]]], bytes),
+      bars("Restore", [[now, t.restore_s[0]], cleaned && ["predicted", t.restore_s[1]]], seconds)),
+    table(`Settings of ${t.topic}`, [{ name: "Setting", head: true }, { name: "Before" }, { name: "After" }, { name: "How long" }, { name: "Why", wide: true }],
       t.changes.map((c) => [el("code", {}, c.name), c.before, c.after ?? "(none)",
         el("span", { class: "tag" }, c.stays ? "stays" : "put back"), el("span", { class: "soft" }, c.why)])),
     t.risks.map((risk) => el("p", { class: "small" }, el("b", {}, "Risk: "), risk)),
@@ -80,5 +81,5 @@ function bars(title, given, format) {
   const most = Math.max(...known.map(([, value]) => value)) || 1;
   return el("div", {}, el("span", { class: "soft small" }, title),
     el("div", { class: "bars" }, known.map(([name, value]) => el("div", {}, el("span", {}, name),
-      meter(value / most, name === "now" ? "" : "level", `${title} ${name}`), el("span", {}, format(value))))));
+      meter(value / most, name === known[0][0] ? "" : "level", `${title} ${name}`), el("span", {}, format(value))))));
 }

@@ -1,19 +1,34 @@
-// Every job: what its driver says, how often it was started, the end of its log.
+// Every job: what its driver says, its pods, how often it was started, the end of its log.
 
 import { get } from "../api.js";
 import { el, empty, fill, notice, pill, show, table } from "../dom.js";
-import { ago, brief, count, some } from "../format.js";
+import { ago, brief, count } from "../format.js";
+import { log } from "./log.js";
+import { podsOf } from "./pods.js";
 
-export default async function jobs(root, [name, what], { signal, every }) {
-  if (what === "log") return log(root, name, signal);
+export default async function jobs(root, [name, what, pod, before], { signal, every }) {
+  if (what === "log") return log(root, `Log of ${name}`, `jobs/${encodeURIComponent(name)}/log`, signal);
+  if (what === "pods") {
+    const title = before ? `Log of ${pod} before its last restart` : `Log of ${pod}`;
+    return log(root, title, `pods/${encodeURIComponent(pod)}/log${before ? "?previous=1" : ""}`, signal);
+  }
   const place = el("div", {});
   fill(root,
     el("div", { class: "title" }, el("h1", {}, "Jobs")),
-    el("p", { class: "lead" }, "Jobs of this server, and others of its home. A job that is deployed on this machine is started again when it ends."),
+    el("p", { class: "lead" }, "Jobs of this server, and others of its home. A job that is deployed on this machine, or on Kubernetes, is started again when it ends."),
     place);
+  let pods = null;
+  let asking = false;
+  const askPods = async () => { // beside: the API of a cluster may take its time
+    if (asking) return;
+    asking = true;
+    pods = await get("pods", signal).catch(() => pods);
+    asking = false;
+  };
   await every(async () => {
     const all = await get("jobs", signal);
-    show(place, ...all.map(job), all.length ? "" : el("div", { class: "panel" },
+    if (all.some((told) => told.on_kubernetes)) askPods();
+    show(place, ...all.map((told) => job(told, pods)), all.length ? "" : el("div", { class: "panel" },
       empty("No job is known", "Jobs of this home are found by themselves; ", el("code", {}, "--driver"), " names others.")));
   });
 }
@@ -26,7 +41,7 @@ function state(told) {
   return pill(deployed === "starting" ? "unknown" : "invalid", deployed === "starting" ? "starting" : "does not answer");
 }
 
-function job(told) {
+function job(told, pods) {
   const { deployment } = told;
   const restarts = Math.max(0, (deployment?.starts ?? 1) - 1);
   const facts = [
@@ -39,10 +54,11 @@ function job(told) {
   return el("section", { class: "panel", "aria-label": told.application_id },
     el("div", { class: "head" }, el("h2", {}, told.application_id), state(told),
       deployment ? el("a", { href: `#/jobs/${encodeURIComponent(deployment.name)}/log` }, "Log")
-        : el("span", { class: "soft small" }, "not deployed on this machine: its log is where it runs")),
+        : told.on_kubernetes ? el("span", { class: "soft small" }, "a release on Kubernetes")
+          : el("span", { class: "soft small" }, "not deployed on this machine: its log is where it runs")),
     el("dl", { class: "facts body" }, facts.map(([n, v]) => [el("dt", {}, n), el("dd", {}, v)])),
     deployment?.reason || told.reason ? el("div", { class: "body" }, notice("unknown", deployment?.reason || told.reason)) : "",
-    told.queries.length ? queries(told) : "");
+    told.queries.length ? queries(told) : "", told.on_kubernetes ? podsOf(pods) : "");
 }
 
 function queries(told) {
@@ -56,33 +72,4 @@ function queries(told) {
 
 function coloured(number, { warnings }) {
   return number ? pill(warnings?.length ? "invalid" : "unknown", count(number)) : "0";
-}
-
-async function log(root, name, signal) {
-  const body = el("pre", { class: "log", tabindex: "0", "aria-label": `Log of ${name}` });
-  const told = el("span", { class: "soft small" });
-  const errors = el("input", { type: "checkbox", onchange: () => draw() });
-  let lines = [];
-  const draw = () => {
-    const shown = errors.checked ? lines.filter((line) => kind(line)) : lines;
-    body.replaceChildren(...shown.map((line) => el("span", { class: kind(line) }, `${line}\n`)));
-    told.textContent = `the last ${some(lines.length, "line")}${errors.checked ? `, ${count(shown.length)} shown` : ""}`;
-    body.scrollTop = body.scrollHeight;
-  };
-  const load = async () => {
-    ({ lines } = await get(`jobs/${encodeURIComponent(name)}/log`, signal));
-    draw();
-  };
-  fill(root,
-    el("div", { class: "title" },
-      el("p", { class: "crumb" }, el("a", { href: "#/jobs" }, "Jobs")),
-      el("h1", {}, `Log of ${name}`), told,
-      el("span", { class: "tools" }, el("label", { class: "check" }, errors, "Warnings and errors only"),
-        el("button", { type: "button", onclick: load }, "Look again"))),
-    el("div", { class: "panel" }, body));
-  await load();
-}
-
-function kind(line) {
-  return /\b(ERROR|CRITICAL|Error:|Traceback)/.test(line) ? "invalid" : /\b(WARN|WARNING)\b/.test(line) ? "unknown" : null;
 }

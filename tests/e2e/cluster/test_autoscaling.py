@@ -1,0 +1,101 @@
+"""A real KEDA grows and shrinks a job by its lag: KEDA_MANIFESTS says where its objects are.
+
+It is a file, or a folder with a kustomization; the images that they name must be on the nodes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import table
+from tests.e2e.cluster.kube import ROOT, helm, kubectl, try_kubectl, until
+from tests.e2e.cluster.table import Burst, Watch
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(2_400)]
+
+MANIFESTS = os.environ.get("KEDA_MANIFESTS", "")
+LOAD_S = float(os.environ.get("KEDA_LOAD_SECONDS", "60"))
+CHART = str(ROOT / "helm/holdfast")
+EXECUTORS = f"statefulset/{table.NAME}-executor"
+RATE = 300
+_WAIT_S = 300.0
+_ON = (
+    "executor.autoscaling.kind=keda",
+    "executor.autoscaling.maxReplicas=4",
+    "executor.autoscaling.lagPerExecutor=1000",
+    "executor.autoscaling.pollingSeconds=5",
+    "executor.autoscaling.scaleDownAfterSeconds=30",
+)
+
+
+@pytest.fixture(scope="module")
+def keda() -> Iterator[None]:
+    """KEDA in its namespace `keda`, removed at the end with its kinds of objects."""
+    if not MANIFESTS:
+        pytest.skip("KEDA_MANIFESTS does not say where KEDA's manifests are")
+    what = ("-k" if Path(MANIFESTS).is_dir() else "-f", MANIFESTS)
+    made = try_kubectl("apply", "--server-side", *what, everywhere=True)
+    assert made.returncode == 0, made.stderr
+    try:
+        for each in ("keda-operator", "keda-metrics-apiserver"):
+            kubectl("-n", "keda", "rollout", "status", f"deployment/{each}", "--timeout=180s")
+        metrics = "apiservice/v1beta1.external.metrics.k8s.io"
+        kubectl("wait", "--for=condition=Available", metrics, "--timeout=120s")
+        yield
+    finally:  # KEDA itself takes its finalizers away
+        try_kubectl("delete", "scaledobjects", "--all", "--timeout=60s")
+        try_kubectl("delete", "--ignore-not-found", "--wait=false", *what, everywhere=True)
+
+
+def _upgrade(*values: str) -> None:
+    sets = [part for value in values for part in ("--set", value)]
+    done = helm("upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "4m", *sets)
+    assert done.returncode == 0, done.stderr
+
+
+def _replicas() -> int:
+    return int(kubectl("get", EXECUTORS, "-o", "jsonpath={.spec.replicas}"))
+
+
+def _owners(watch: Watch) -> set[str]:
+    """Volumes that own state partitions of the table."""
+    queries = watch.seen[-1].status["queries"].values()
+    return {p["volume"] for q in queries if q["changelog"] for p in q["state_partitions"]}
+
+
+def test_ten_times_the_load_is_absorbed_unattended(
+    keda: None, watch: Watch, times: dict[str, float]
+) -> None:
+    """From the fewest executors to more and back; exact, and level without a hand."""
+    _upgrade(*_ON)
+    usual = Burst(seed=31, count=RATE * 20, rate=RATE)
+    usual.finish()
+    until(lambda: _replicas() == 2, _WAIT_S, "as many as executor.replicas")
+    watch.until_level(_WAIT_S)
+
+    moment = time.time()
+    more = Burst(seed=32, count=int(10 * RATE * LOAD_S), rate=10 * RATE)
+    until(lambda: _replicas() > 2, LOAD_S + _WAIT_S, "more executors")
+    times["10 × load → KEDA asks for more executors"] = time.time() - moment
+    until(lambda: _owners(watch) > {"0", "1"}, LOAD_S + _WAIT_S, "the new ones own state")
+    times["10 × load → a new executor owns state"] = time.time() - moment
+    more.finish(LOAD_S + _WAIT_S)
+    ended = time.time()
+    watch.until_level(_WAIT_S)
+    times["10 × load, from its end until level"] = time.time() - ended
+    times["10 × load, longest time without a commit"] = watch.silence(moment)
+
+    until(lambda: _replicas() == 2, 2 * _WAIT_S, "the fewest executors again")
+    until(lambda: _owners(watch) == {"0", "1"}, _WAIT_S, "the others own all state")
+    times["end of the load → the fewest executors again"] = time.time() - ended
+    _upgrade("executor.autoscaling.kind=none")
+    watch.until_level(_WAIT_S)
+    report = table.verdict()
+    assert report["verdict"] == "valid", report
+    judged = {t["name"]: t["input_records"] for t in report["tables"]}
+    assert all(count >= more.count + usual.count for count in judged.values()), judged
