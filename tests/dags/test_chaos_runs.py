@@ -29,9 +29,9 @@ Ended = tuple[dict[str, str], dict[str, Any]]
 @pytest.fixture
 def run(dags_folder: Path, database: None, tmp_path: Path) -> Callable[..., Ended]:
     """Runs the DAG: state by task (the run as `run`), and the XCom of each task, and reasons."""
-    bag = DagBag(dags_folder, bundle_name="dags-folder")
 
     def start(dag: str = "chaos_exactly_once", **conf: Any) -> Ended:
+        bag = DagBag(dags_folder / f"{dag}.py", bundle_name="dags-folder")
         found: DagRun = bag.dags[dag].test(run_conf={**CONF, "home": str(tmp_path), **conf})
         tasks = found.get_task_instances()
         states = {task.task_id: str(task.state) for task in tasks}

@@ -33,9 +33,9 @@ Run = Callable[[str, dict[str, Any]], dict[str, str]]
 @pytest.fixture
 def run(dags_folder: Path, database: None, tmp_path: Path) -> Run:
     """Runs a DAG; returns the state of each of its tasks, and of the run as `run`."""
-    bag = DagBag(dags_folder, bundle_name="dags-folder")
 
     def start(dag: str, conf: dict[str, Any]) -> dict[str, str]:
+        bag = DagBag(dags_folder / f"{dag}.py", bundle_name="dags-folder")
         found: DagRun = bag.dags[dag].test(run_conf={"home": str(tmp_path), **conf})
         tasks = {task.task_id: str(task.state) for task in found.get_task_instances()}
         return {**tasks, "run": str(found.state)}

@@ -41,6 +41,8 @@ class Expression:
         deterministic: whether each evaluation over a row gives the same value.
         released: the text in the first release, if that text differed.  Spark SQL evaluated
             expressions before the shuffle then.
+        digits: of a DECIMAL that keeps the scale of what it was chosen from, the text for DuckDB
+            that makes its digits, for JSON; empty: it has the scale of its type.
     """
 
     sql: str
@@ -50,6 +52,7 @@ class Expression:
     functions: tuple[str, ...] = ()
     deterministic: bool = True
     released: str = ""
+    digits: str = ""
 
     def __str__(self) -> str:
         return self.sql
@@ -82,6 +85,7 @@ class Expression:
             columns=tuple(dict.fromkeys((*self.columns, *reads))),
             ref=None,
             released="" if before == sql else before,
+            digits="",
         )
 
 

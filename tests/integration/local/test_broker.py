@@ -83,24 +83,33 @@ def test_a_home_of_many_partitions_comes_back_from_every_kill(broker: LocalKafka
     assert len(Admin(_client(running.bootstrap_servers)).bounds("many-2")) == 80
 
 
-def test_starting_twice_is_starting_once_and_stop_leaves_nothing(broker: LocalKafka) -> None:
+def test_a_home_from_its_first_start_to_its_last_stop(broker: LocalKafka) -> None:
+    """Started twice, stopped by another process, wiped, stopped: one after the other."""
     first = broker.start(port=0)
     assert broker.start(port=0) == first
     assert broker.start(port=first.port) == first
     with pytest.raises(Refused, match=rf"runs on port {first.port} already"):
         broker.start(port=free_port())
-
     assert taken(first.port)
+    _stop_elsewhere(broker.folder.parent)
+    assert not answers(first.port)
+    assert broker.status() is None
+
+    second = broker.start(port=0)
+    Admin(_client(second.bootstrap_servers)).ensure_topic("gone", 1, 1, {})
+    broker.wipe()
+    assert not broker.folder.exists()
+
+    third = broker.start(port=0)
+    assert Admin(_client(third.bootstrap_servers)).describe("gone") is None, "a wipe forgets it"
     assert broker.stop() is True
-    assert not psutil.pid_exists(first.pid)
-    assert not taken(first.port)
+    assert not psutil.pid_exists(third.pid)
+    assert not taken(third.port)
     assert broker.status() is None
     assert broker.stop() is False
 
 
-def test_another_process_can_stop_it(broker: LocalKafka) -> None:
-    running = broker.start(port=0)
-    home = broker.folder.parent
+def _stop_elsewhere(home: Path) -> None:
     code = (
         "from pathlib import Path; from holdfast.local.broker import LocalKafka; "
         f"print(LocalKafka(Path({str(home)!r})).stop())"
@@ -109,17 +118,6 @@ def test_another_process_can_stop_it(broker: LocalKafka) -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     )
     assert ran.stdout.strip() == "True"
-    assert broker.status() is None
-    assert not answers(running.port)
-
-
-def test_wipe_forgets_the_topics(broker: LocalKafka) -> None:
-    first = broker.start(port=0)
-    Admin(_client(first.bootstrap_servers)).ensure_topic("gone", 1, 1, {})
-    broker.wipe()
-    assert not broker.folder.exists()
-    second = broker.start(port=0)
-    assert Admin(_client(second.bootstrap_servers)).describe("gone") is None
 
 
 def test_a_taken_port_is_named_with_its_holder(broker: LocalKafka) -> None:

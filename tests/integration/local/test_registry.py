@@ -23,7 +23,7 @@ from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.local.ivy import REPOSITORY_VARIABLE
 from holdfast.local.probe import free_port, taken
-from holdfast.local.registry import LocalRegistry
+from holdfast.local.registry import LocalRegistry, RegistryStatus
 from holdfast.sql import compile_text
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
@@ -38,11 +38,10 @@ _AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int
 _MANY = 200
 
 
-def test_its_topics_never_expire_by_a_setting_of_their_own(own_registry: LocalRegistry) -> None:
+def test_its_topics_never_expire_by_a_setting_of_their_own(registry: RegistryStatus) -> None:
     """A broker's default of seven days would take the schemas of older records."""
-    servers = own_registry.start(port=0).bootstrap_servers
     topics = ("_registry-journal", "_registry-snapshots", "_registry-events")
-    found = TopicSettings({"bootstrap.servers": servers}).of(topics)
+    found = TopicSettings({"bootstrap.servers": registry.bootstrap_servers}).of(topics)
     kept = {settings["retention.ms"] for settings in found.values()}
     assert kept == {SettingValue("-1", "topic")}
 
@@ -85,9 +84,9 @@ def test_schemas_survive_a_kill_all_of_them_and_under_their_ids(
     assert own_registry.stop() is False
 
 
-def test_a_json_schema_of_a_single_value_is_taken(own_registry: LocalRegistry) -> None:
+def test_a_json_schema_of_a_single_value_is_taken(registry: RegistryStatus) -> None:
     """Apicurio wants to be told that it is one; ksqlDB's schemas do not say it."""
-    client = open_registry({"url": own_registry.start(port=0).url})
+    client = open_registry({"url": registry.url})
     language = LANGUAGES[Format.JSON_SR]
     for unwrapped in (True, False):
         schema = language.schema_of([Column("ID", STRING)], "", unwrapped=unwrapped)
@@ -103,7 +102,7 @@ def test_a_json_schema_of_a_single_value_is_taken(own_registry: LocalRegistry) -
 
 @pytest.mark.parametrize("form", [Format.AVRO, Format.JSON_SR])
 def test_produce_writes_a_stream_in_its_formats(
-    own_registry: LocalRegistry, kafka: BrokerStatus, tmp_path: Path, form: Format
+    registry: RegistryStatus, kafka: BrokerStatus, tmp_path: Path, form: Format
 ) -> None:
     topic = f"produced-{form}-{tmp_path.name}"
     statements, lines = tmp_path / "x.sql", tmp_path / "x.ndjson"
@@ -115,7 +114,7 @@ def test_produce_writes_a_stream_in_its_formats(
     lines.write_text("".join(json.dumps(r) + "\n" for r in rows))
     properties = {
         "bootstrap.servers": kafka.bootstrap_servers,
-        "schema.registry.url": own_registry.start(port=0).url,
+        "schema.registry.url": registry.url,
     }
     options = [o for p in properties.items() for o in ("--set", "=".join(p))]
     given = ["produce", str(lines), "--statements", str(statements), "--source", "orders"]

@@ -46,10 +46,10 @@ def _records() -> list[dict[str, Any]]:
 
 @dataclass
 class Job(RunningJob):
-    """One application with two executors."""
+    """One application with one executor, whose sketches meet in the state partitions."""
 
     def __post_init__(self) -> None:
-        self.properties |= {"state.partitions": "4"}
+        self.properties |= {"state.partitions": "4", "executors": "1"}
         (self.home / "job.sql").write_text(self.sql)
         Admin(self.client).ensure_topic(f"{self.application_id}-in", PARTITIONS, -1, {})
 

@@ -83,9 +83,13 @@ def _rows(client: dict[str, str], topic: str) -> Iterator[tuple[bytes, int, byte
         reader.close()
 
 
-@pytest.mark.parametrize("most", [0, 2_000])
+@pytest.mark.parametrize(("most", "executors"), [(0, 1), (2_000, 2)])
 def test_a_table_counts_the_same_straight_and_behind_other_queries(
-    most: int, kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+    most: int,
+    executors: int,
+    kafka: BrokerStatus,
+    kafka_topic_name: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
     name = kafka_topic_name("chain")
@@ -94,7 +98,7 @@ def test_a_table_counts_the_same_straight_and_behind_other_queries(
     (tmp_path / "job.sql").write_text(SQL.format(name))
     properties = {
         "bootstrap.servers": kafka.bootstrap_servers, "application.id": name,
-        "state.partitions": "2", "max.offsets.per.trigger": str(most),
+        "state.partitions": "2", "max.offsets.per.trigger": str(most), "executors": str(executors),
     }  # fmt: skip
     sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
     ended = subprocess.run(

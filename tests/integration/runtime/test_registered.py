@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
-from holdfast.local.registry import LocalRegistry
+from holdfast.local.registry import LocalRegistry, RegistryStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import dead_letter_topic
@@ -129,20 +130,40 @@ class Sales(RunningJob):
         return AvroDeserializer(self.registry)(data, SerializationContext(topic, part))
 
 
+Make = AbstractContextManager[Sales]
+
+
 @pytest.fixture
-def job(
-    own_registry: LocalRegistry,
-    kafka: BrokerStatus,
-    kafka_topic_name: Callable[[str], str],
-    tmp_path: Path,
-) -> Iterator[Sales]:
-    url = own_registry.start(port=0).url
-    client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Sales(tmp_path, client, kafka_topic_name("app")[-40:], url=url)
-    made.register()
-    with made.registry:
+def make(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Callable[[str], Make]:
+    """Makes the job, given the address of its registry; it is stopped at the end."""
+
+    @contextmanager
+    def job(url: str) -> Iterator[Sales]:
+        client = {"bootstrap.servers": kafka.bootstrap_servers}
+        made = Sales(tmp_path, client, kafka_topic_name("app")[-40:], url=url)
+        made.register()
+        with made.registry:
+            yield made
+        made.stop()
+
+    return job
+
+
+@pytest.fixture
+def job(own_registry: LocalRegistry, make: Callable[[str], Make]) -> Iterator[Sales]:
+    """Its registry may be killed."""
+    with make(own_registry.start(port=0).url) as made:
         yield made
-    made.stop()
+
+
+@pytest.fixture
+def small(registry: RegistryStatus, make: Callable[[str], Make]) -> Iterator[Sales]:
+    """Its registry is the session's, and one executor is enough for what it does."""
+    with make(registry.url) as made:
+        made.properties["executors"] = "1"
+        yield made
 
 
 def _kill(registry: LocalRegistry) -> int:
@@ -239,38 +260,40 @@ def test_check_tells_which_schemas_are_missing_and_topics_registers_them(
 
 
 def test_a_sink_that_does_not_fit_its_subject_is_refused_at_the_start(
-    job: Sales, capsys: pytest.CaptureFixture[str]
+    small: Sales, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = '{"type": "record", "name": "R", "fields": [{"name": "other", "type": "int"}]}'
-    job.registry.set_compatibility(f"{job.topic}-sold-value", "FULL")
-    job.registry.register_schema(f"{job.topic}-sold-value", Schema(text, "AVRO"))
+    small.registry.set_compatibility(f"{small.topic}-sold-value", "FULL")
+    small.registry.register_schema(f"{small.topic}-sold-value", Schema(text, "AVRO"))
     for command in ("check", "topics"):
-        assert main([command, *job.command()[4:]]) == 2
-        assert f"refuses a schema for {job.topic}-sold-value" in capsys.readouterr().err
-    assert f"{job.topic}-sold-key" not in job.registry.get_subjects(), "all or none"
-    ended = job.finish()
+        assert main([command, *small.command()[4:]]) == 2
+        assert f"refuses a schema for {small.topic}-sold-value" in capsys.readouterr().err
+    assert f"{small.topic}-sold-key" not in small.registry.get_subjects(), "all or none"
+    ended = small.finish()
     assert ended.returncode == 2
     assert "refuses a schema" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert Admin(job.client).describe(f"{job.topic}-sold") is None, "nothing was made"
+    assert Admin(small.client).describe(f"{small.topic}-sold") is None, "nothing was made"
 
 
-def test_a_value_that_the_sink_s_schema_does_not_take_is_told_and_costs_nothing(job: Sales) -> None:
+def test_a_value_that_the_sink_s_schema_does_not_take_is_told_and_costs_nothing(
+    small: Sales,
+) -> None:
     fields = [{"name": "N", "type": "long"}, {"name": "CURRENCY", "type": "string"}]
     text = json.dumps({"type": "record", "name": "Latest", "fields": fields})
-    topic = f"{job.topic}-latest"
-    number = job.registry.register_schema(f"{topic}-value", Schema(text, "AVRO"))
-    (job.home / "job.sql").write_text(STRICT.format(topic=job.topic, id=number))
-    job.produce(300, 2)
-    producer = Producer(job.client)
+    topic = f"{small.topic}-latest"
+    number = small.registry.register_schema(f"{topic}-value", Schema(text, "AVRO"))
+    (small.home / "job.sql").write_text(STRICT.format(topic=small.topic, id=number))
+    small.produce(300, 2)
+    producer = Producer(small.client)
 
     def sold(title: str, currency: str | None) -> None:
         sale = {"title": title, "amount": 1, "currency": currency}
-        producer.send(job.topic, b"b1", job.written(2, sale), partition=0)
+        producer.send(small.topic, b"b1", small.written(2, sale), partition=0)
         producer.flush()
 
     sold("Ran", None)
-    refused = job.finish()
+    refused = small.finish()
     assert refused.returncode == 2
     assert "CURRENCY is NULL in " in refused.stderr
     assert "but the schema's string takes no null" in refused.stderr
@@ -279,11 +302,11 @@ def test_a_value_that_the_sink_s_schema_does_not_take_is_told_and_costs_nothing(
     mended = STRICT.replace("CREATE TABLE", "CREATE OR REPLACE TABLE").replace(
         "LATEST_BY_OFFSET(currency, false)", "COALESCE(LATEST_BY_OFFSET(currency, false), 'none')"
     )
-    (job.home / "job.sql").write_text(mended.format(topic=job.topic, id=number))
+    (small.home / "job.sql").write_text(mended.format(topic=small.topic, id=number))
     sold("Aliens", "USD")
-    ended = job.finish()
+    ended = small.finish()
     assert ended.returncode == 0, ended.stderr
-    found = {k: job.read(topic, v, MessageField.VALUE) for k, v in job.records(topic)}
+    found = {k: small.read(topic, v, MessageField.VALUE) for k, v in small.records(topic)}
     assert {k: row["N"] for k, row in found.items()} == {
         b"Aliens": 101,
         b"Brazil": 100,

@@ -85,7 +85,8 @@ def test_a_job_goes_on_from_the_savepoint_of_another_one(
         taken = {p: at for s in saved.queries[0].sources for p, at in s.offsets.items()}
         assert 0 < sum(taken.values()) < _records(before), "it was taken in the middle"
 
-        new = bench.job("new", state__partitions="6", savepoint__from=f"{old.application_id}/s1")
+        begins = f"{old.application_id}/s1"
+        new = bench.job("new", state__partitions="6", executors="1", savepoint__from=begins)
         new.start()
         new.until(lambda s: _records(s) > sum(taken.values()), "batches of the new job")
     events.touch_all()

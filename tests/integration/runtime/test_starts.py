@@ -53,7 +53,8 @@ def test_a_signal_while_spark_starts_ends_everything_at_once(
             time.sleep(0.05)
         time.sleep(1)
         os.killpg(job.process.pid, number)
-        assert job.process.wait(30) == 128 + number, job.log()
+        # A signal that is lost ends nothing, ever; a busy machine takes its time to start Spark.
+        assert job.process.wait(120) == 128 + number, job.log()
         assert _living(job.process.pid) == []
         assert "Traceback" not in job.log_text()
         assert job.log_text().endswith("\nStopped.\n")
@@ -67,7 +68,7 @@ def test_a_second_run_of_a_job_in_one_home_is_refused_and_sigterm_to_all_ends_th
 ) -> None:
     topic = kafka_topic_name("in")
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    job = RunningJob(tmp_path, client, "app-" + topic[-30:])
+    job = RunningJob(tmp_path, client, "app-" + topic[-30:], properties={"executors": "1"})
     (tmp_path / "job.sql").write_text(SQL.format(topic=topic))
     job.start()
     try:

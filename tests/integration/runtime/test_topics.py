@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.deploy.checks.preflight import check
+from holdfast.errors import InvalidStatement
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.sql import compile_text
@@ -125,3 +127,42 @@ def test_a_sink_that_may_refuse_a_result_is_told_of_with_the_remedy(
         name, _, value = warnings[0].partition("--add-config ")[2].rstrip("`.").partition("=")
         TopicSettings(settings.client()).alter(f"{topic}-kept", {name: value})
         assert told() == []
+
+
+@pytest.mark.parametrize("differences", ["none", "kept"])
+def test_a_join_in_ksqldbs_way_wants_topics_with_as_many_partitions(
+    place: tuple[str, Settings], differences: str
+) -> None:
+    """Also of a topic that the job is yet to make, as another topic has them."""
+    topic, settings = place
+    admin = Admin(settings.client())
+    for name, partitions in (("a", 1), ("b", 2)):
+        admin.ensure_topic(f"{topic}-{name}", partitions, -1, {})
+    made = SQL.format(topic=topic) + (
+        f"CREATE STREAM c WITH (KAFKA_TOPIC='{topic}-c') AS SELECT id, v FROM b;"
+        "CREATE STREAM cb AS SELECT b.id AS id, c.v AS cv FROM b JOIN c WITHIN 1 HOUR "
+        "ON b.id = c.id;"
+        "CREATE STREAM ca AS SELECT a.id AS id, c.v AS cv FROM a JOIN c WITHIN 1 HOUR "
+        "ON a.id = c.id;"
+    )
+    topology = compile_text(f"SET 'ksqldb.differences'='{differences}';{made}")
+    ab, _, cb, ca = topology.queries
+    if differences == "kept":
+        check(topology, settings)
+        for query in topology.queries:
+            ensure_topics(admin, settings, query)
+        return
+    words = "Can't join `{}` with `{}` since the number of partitions don't match. "
+    with pytest.raises(InvalidStatement) as refused:
+        check(topology, settings)
+    assert refused.value.fact.startswith(words.format("A", "B"))
+    assert f"{topic}-a and {topic}-b" in refused.value.cause
+    with pytest.raises(InvalidStatement, match="`A` partitions = 1; `B` partitions = 2"):
+        ensure_topics(admin, settings, ab)
+    later = replace(topology, queries=topology.queries[1:])
+    with pytest.raises(InvalidStatement) as refused:
+        check(later, settings)
+    assert refused.value.fact.startswith(words.format("A", "C"))
+    assert admin.describe(f"{topic}-c") is None
+    check(replace(topology, queries=(topology.queries[1], cb)), settings)
+    assert ca.step != cb.step

@@ -43,7 +43,7 @@ def job(kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: P
             value = b'{"k": "key %d", "v": %d}' % (n % 7, n)
             producer.send(topic, None, value, partition=n % 2, headers=headers)
         producer.flush()
-    properties = {"state.partitions": "3", "tracing.links": "3"}
+    properties = {"state.partitions": "3", "executors": "1", "tracing.links": "3"}
     return RunningJob(tmp_path, client, "app-" + topic, properties=properties)
 
 

@@ -22,6 +22,7 @@ from tests.unit.chaos.test_records import EVERY_TYPE, NESTED, NOW_MS
 
 _EPOCH = dt.date(1970, 1, 1)
 _FORMATS = (Format.AVRO, Format.JSON_SR, Format.PROTOBUF)
+_EVERY = (*_FORMATS, Format.PROTOBUF_NOSR)
 
 
 def _source(columns: str, options: str, schemas: Schemas) -> Source:
@@ -39,13 +40,15 @@ def _read_alike(source: Source, schemas: Schemas) -> None:
     records, plain = _made(source, schemas), Translation(source, schemas)
     keys = source.key_columns
     if keys:
-        key = key_decoder(source.key_format, keys, keys, schemas=schemas)
+        key = key_decoder(
+            source.key_format, keys, keys, schemas=schemas, nullable=source.key_nullable
+        )
         assert not key.decode([r.key for r in records]).bad
         assert not any((plain.key(r.key) or b"").startswith(b"\xff") for r in records)
     values = source.value_columns
-    decoded = value_decoder(source.value_format, values, values, schemas=schemas).decode(
-        [r.value for r in records]
-    )
+    decoded = value_decoder(
+        source.value_format, values, values, schemas=schemas, nullable=source.nullable
+    ).decode([r.value for r in records])
     assert not decoded.bad
     for place, record in enumerate(records):
         found = {n.upper(): v for n, v in json.loads(plain.value(record.value) or b"").items()}
@@ -81,7 +84,7 @@ def _moment(value: dt.date | dt.time) -> int:
     return (value - _EPOCH).days
 
 
-@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize("form", _EVERY)
 def test_every_type_is_written(form: Format) -> None:
     schemas = MemoryRegistry()
     columns = f"(id BIGINT KEY, {EVERY_TYPE}, {NESTED})"
@@ -133,7 +136,17 @@ def test_others_schemas_are_written_as_they_are(form: Format, text: str, more: s
     assert not any((plain.value(r.value) or b"").startswith(b"\xff") for r in records)
 
 
-@pytest.mark.parametrize("form", _FORMATS)
+@pytest.mark.parametrize("nullable", ["OPTIONAL", "WRAPPER"])
+def test_messages_without_a_registry_are_written_as_their_nulls_are_told(nullable: str) -> None:
+    options = "FORMAT='PROTOBUF_NOSR'" + "".join(
+        f", {part}_PROTOBUF_NULLABLE_REPRESENTATION='{nullable}'" for part in ("KEY", "VALUE")
+    )
+    schemas = MemoryRegistry()
+    columns = f"(id BIGINT KEY, {EVERY_TYPE}, {NESTED})"
+    _read_alike(_source(columns, options, schemas), schemas)
+
+
+@pytest.mark.parametrize("form", _EVERY)
 def test_garbage_is_garbage_for_the_engine_and_for_the_judge(form: Format) -> None:
     schemas = MemoryRegistry()
     source = _source("(a STRING, b BIGINT)", f"VALUE_FORMAT='{form}'", schemas)

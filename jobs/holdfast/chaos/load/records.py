@@ -14,10 +14,11 @@ from typing import Any
 
 import orjson
 
-from holdfast.chaos.load.registered import Encode, cut_off, encoder
+from holdfast.chaos.load.registered import Encode, cut_off, encoder, message_encoder
 from holdfast.errors import Refused
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schemas
+from holdfast.types.sources import Nullable
 from holdfast.types.topology import Format, Source
 
 __all__ = ["InputRecord", "Keys", "LoadShape", "RecordMaker"]
@@ -89,8 +90,12 @@ class RecordMaker:
         self._time = source.timestamp.column if source.timestamp is not None else None
         self._refuse()
         key, value = source.key_columns, source.value_columns
-        self._write_key = self._writer(key, source.key_format, source.key_schema, schemas)
-        self._write = self._writer(value, source.value_format, source.value_schema, schemas)
+        self._write_key = self._writer(
+            key, source.key_format, source.key_schema, schemas, source.key_nullable
+        )
+        self._write = self._writer(
+            value, source.value_format, source.value_schema, schemas, source.nullable
+        )
 
     def make(self, number: int, seed: int, now_ms: int) -> InputRecord:
         """Record `number` of a run; everything but its time follows from `seed` and `number`.
@@ -114,8 +119,10 @@ class RecordMaker:
 
     def _writer(
         self, columns: Sequence[Column], form: Format, data: DataSchema | None,
-        schemas: Schemas | None,
+        schemas: Schemas | None, nullable: Nullable,
     ) -> Encode:  # fmt: skip
+        if form is Format.PROTOBUF_NOSR and columns:
+            return message_encoder(columns, nullable)
         if form.schema_kind is None:
             return lambda values: _encoded(columns, values, form)
         chance = random.Random(0)
@@ -169,8 +176,6 @@ class RecordMaker:
             nested = [c for c in columns if c.type.base in _NESTED]
             if form is Format.DELIMITED and nested:
                 raise _cannot(source, f"{nested[0]} in the format DELIMITED")
-            if form is Format.PROTOBUF_NOSR:
-                raise _cannot(source, f"records in the format {form}")
             if form is Format.KAFKA and any(c.type.base not in _KAFKA_BASES for c in columns):
                 raise _cannot(source, "a column of this type in the format KAFKA")
 
@@ -181,6 +186,7 @@ _GARBAGE = {
     Format.DELIMITED: b"\xff\xfe",
     Format.KAFKA: b"\xff",
     Format.NONE: b"\xff",
+    Format.PROTOBUF_NOSR: b"\xff",
 }
 
 

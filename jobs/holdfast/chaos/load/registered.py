@@ -1,4 +1,4 @@
-"""Bytes of a workload's records in formats with a schema registry, not by the engine's encoders.
+"""Bytes of a workload's records in formats with schemas, not by the engine's encoders.
 
 Avro is written by fastavro and Protobuf by Google's library.  Values are in JSON form.
 """
@@ -11,18 +11,22 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from holdfast.errors import Refused
+from holdfast.judge.read.declared_messages import declared_schema
 from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import Untranslatable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Format
+from holdfast.types.sources import Format, Nullable
 
-__all__ = ["Encode", "cut_off", "encoder"]
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+__all__ = ["Encode", "cut_off", "encoder", "message_encoder"]
 
 Encode = Callable[[Sequence[Any]], bytes]
 """A record's key or value from the values of its columns."""
@@ -183,13 +187,27 @@ def _avro_scalar(value: Any, kind: SqlType) -> Any:
 
 
 def _protobuf(data: DataSchema, columns: Sequence[Column]) -> Encode:
-    from google.protobuf.json_format import ParseDict
-
     indexes, kind = MessageReader(data.schema).named(data.full_name)
+    write = _messages(kind, columns)
+    return lambda values: indexes + write(values)
+
+
+def message_encoder(columns: Sequence[Column], nullable: Nullable) -> Encode:
+    """The encoder of PROTOBUF_NOSR: messages of the columns, with nothing before them.
+
+    Raises:
+        Untranslatable: Protobuf has no type for one of them.
+    """
+    _, kind = MessageReader(declared_schema(columns, nullable)).named("")
+    return _messages(kind, columns)
+
+
+def _messages(kind: type[Message], columns: Sequence[Column]) -> Encode:
+    from google.protobuf.json_format import ParseDict
 
     def write(values: Sequence[Any]) -> bytes:
         made = ParseDict(_message(_named(columns, values), kind.DESCRIPTOR), kind())
-        return indexes + bytes(made.SerializeToString())
+        return bytes(made.SerializeToString())
 
     return write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,15 @@ class ChangelogTable(StoredTable):
         frame = {**named, **self._state.finish(state)}
         if self.step.having is not None and len(keys):
             present = present & np.array(self._outputs.passes(frame), np.bool_)
-        values = self._outputs.columns(frame) if len(keys) else self._no_values()
+        values = self._values(frame) if len(keys) else self._no_values()
         return finished(
             self, [*arrays, *bounds.values()], values, pa.array(times, pa.int64()), present
         )
+
+    def _values(self, frame: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """The value columns in the table's types: an output may be the digits of a DECIMAL."""
+        found = self._outputs.columns(frame)
+        return [a.cast(c.type.arrow()) for a, c in zip(found, self.value_columns, strict=True)]
 
     def _no_values(self) -> list[pa.Array]:
         return [pa.array([], c.type.arrow()) for c in self.value_columns]

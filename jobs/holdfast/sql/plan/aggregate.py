@@ -23,11 +23,13 @@ from holdfast.sql.parse.statements import Select, WindowClause
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.explode import refuse_table_functions
 from holdfast.sql.plan.keys import check_key_type, missing_key
+from holdfast.sql.plan.own_scale import with_digits
 from holdfast.sql.plan.project import not_grouped
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.window import plan_window
 from holdfast.types.expressions import in_type
+from holdfast.types.schema import STRING
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
@@ -247,6 +249,8 @@ class _Planner:
         if made is None:
             raise self._script.invalid(item.at, f"{item.name} is NULL and has no type",
                                        action="use CAST(NULL AS ...)")  # fmt: skip
+        if self._context.as_ksqldb:
+            made = with_digits(after, item.expression, made)
         return NamedExpression(item.name, evaluated(made))
 
     def _refuse_no_aggregates(self) -> None:
@@ -300,4 +304,5 @@ def evaluated(made: Expression) -> Expression:
     """The same, of exactly the column's type; what is only a column is that already."""
     if made.ref is not None:
         return made
-    return made.mapped(lambda sql: in_type(sql, made.type))
+    whole = made.mapped(lambda sql: in_type(sql, made.type))
+    return replace(whole, digits=in_type(made.digits, STRING)) if made.digits else whole

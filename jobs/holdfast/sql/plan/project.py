@@ -16,6 +16,7 @@ from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.explode import Exploded, explode
 from holdfast.sql.plan.keys import Wanted, check_key_type, missing_key, split
+from holdfast.sql.plan.own_scale import with_digits
 from holdfast.sql.plan.projection import ColumnNames, Item, expand, plain_column
 from holdfast.sql.plan.relation import Field, Relation, read_named
 from holdfast.types.schema import BIGINT, Column
@@ -234,6 +235,8 @@ def value_of(context: Context, translator: Translator, item: Item) -> NamedExpre
             "Can't infer a type of null. Please explicitly cast it to a required type, "
             f"e.g. CAST(null AS VARCHAR). {item.name} is NULL",
         )
+    if context.as_ksqldb:
+        made = with_digits(translator, item.expression, made)
     return NamedExpression(item.name, made)
 
 

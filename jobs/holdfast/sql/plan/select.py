@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.sql.expressions.clause_errors import naming
 from holdfast.sql.expressions.determinism import check_determined
@@ -13,6 +14,7 @@ from holdfast.sql.plan.catalog import Catalog
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.explode import has_table_functions
 from holdfast.sql.plan.joins.join import join_sources
+from holdfast.sql.plan.own_scale import in_json
 from holdfast.sql.plan.project import plan_project, refuse_aggregates
 from holdfast.sql.plan.relation import Relation, relation_of
 from holdfast.sql.plan.sources.insert import fitted, widened
@@ -23,6 +25,7 @@ from holdfast.types.schema import Column
 from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
+    AggregateStep,
     DeduplicateStep,
     Expression,
     Format,
@@ -232,6 +235,8 @@ class _Planner:
 
     def _query(self, source: Source, filter_: Expression | None, step: Step, sink: Sink) -> Query:
         target = self._target
+        if isinstance(step, ProjectStep | AggregateStep):
+            step = replace(step, outputs=in_json(step.outputs, sink))
         return Query(
             id=target.id,
             statement=target.text,

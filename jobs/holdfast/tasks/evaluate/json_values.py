@@ -36,7 +36,8 @@ def text_ready(column: pa.Array, kind: SqlType) -> list[Any]:
     """The same for text formats: a DECIMAL becomes its digits."""
     values: list[Any] = as_numbers(column).to_pylist()
     if kind.base is Base.DECIMAL:
-        return [None if v is None else format(v, "f") for v in values]
+        # `Expression.digits` are text already.
+        return [v if v is None or isinstance(v, str) else format(v, "f") for v in values]
     if kind.base in _DIRECT or (kind.base is Base.DOUBLE and _finite(column)):
         return values
     return [ready_value(v, kind) for v in values]

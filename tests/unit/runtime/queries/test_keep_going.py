@@ -146,6 +146,7 @@ class _Other:
         _LARGE,
         RuntimeError(f"…\nholdfast.errors.RecordTooLarge: {_LARGE}"),
         RuntimeError(f"…\nholdfast.errors.SchemaRefused: {_LARGE}"),
+        RuntimeError(f"…\nholdfast.errors.NumericOverflow: {_LARGE}"),
     ],
 )
 def test_a_query_with_a_record_that_is_too_large_stands_still_alone(

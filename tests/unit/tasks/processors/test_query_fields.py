@@ -95,6 +95,7 @@ FIELDS: dict[str, dict[str, May]] = {
         "type": FOLLOWS,  # of `sql` and the source's columns
         "columns": FOLLOWS, "ref": FOLLOWS, "functions": FOLLOWS, "deterministic": FOLLOWS,
         "released": FOLLOWS,  # what `sql` was
+        "digits": FOLLOWS,  # of `sql`; what is written is in the `sql` of the step's outputs
     },
     "Source": _RELATION | {"headers": REFUSED, "read_only": FOLLOWS},  # for those who write it
     "Sink": _RELATION | {

@@ -16,6 +16,7 @@ from holdfast.sql.plan.aggregate import evaluated, tried
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.tree import JOIN_KEY, Equal, in_projection, mentioned, stored
 from holdfast.sql.plan.keys import Wanted, missing_key, split
+from holdfast.sql.plan.own_scale import in_json
 from holdfast.sql.plan.project import is_field, value_of, window_keys
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Field, Relation
@@ -165,7 +166,8 @@ class PlainJoin:
         assert item is not None
         key = Column(item.name, self._key_type)
         sink = make_sink(self.kind, [key], [o.column for o in made.outputs], self.relation)
-        return (self._query(self.target.id, sink, key, made.outputs, made.filter),)
+        outputs = in_json(made.outputs, sink)
+        return (self._query(self.target.id, sink, key, outputs, made.filter),)
 
     def materialized(self, numbered: Callable[[], str]) -> tuple[tuple[Query, ...], Relation]:
         """The query that writes the joined rows, and what they are."""

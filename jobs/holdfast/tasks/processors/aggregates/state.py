@@ -40,6 +40,7 @@ from holdfast.types.topology import (
     Emit,
     WindowKind,
 )
+from holdfast.types.words import shortened
 
 __all__ = [
     "COUNT",
@@ -267,10 +268,14 @@ class StateColumns:
         return parts
 
 
+_KEY_SHOWN = 200  # characters
+
+
 def _overflow(step: AggregateStep, call: AggregateCall, key: bytes, value: str) -> NumericOverflow:
     columns = [k.column for k in step.keys]
     parts = zip(columns, decode_keys([key], columns), strict=True)
-    named = ", ".join(f"{column.name} = {part[0].as_py()!r}" for column, part in parts)
+    key_text = ", ".join(f"{column.name} = {part[0].as_py()!r}" for column, part in parts)
+    named = shortened(key_text, _KEY_SHOWN)
     return NumericOverflow(
         f"Numeric field overflow: the {call.function} of {named} is {value}, which is no "
         f"{call.type}.",
