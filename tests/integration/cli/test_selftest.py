@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import orjson
 import pytest
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from holdfast.cli.cluster.selftest import _ask_ready
 from holdfast.errors import HoldfastError
 from holdfast.local.broker import BrokerStatus
+from tests.support.strange_folder import strange_folder
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -41,10 +43,12 @@ def _driver() -> Iterator[str]:
     server.server_close()
 
 
-def _selftest(kafka: BrokerStatus, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def _selftest(
+    kafka: BrokerStatus, *arguments: str, where: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     connection = f"bootstrap.servers={kafka.bootstrap_servers}"
-    command = [sys.executable, "-m", "holdfast.cli.main", "selftest", "--set", connection]
-    return subprocess.run([*command, *arguments], capture_output=True, check=False)
+    command = [sys.executable, "-P", "-m", "holdfast.cli.main", "selftest", "--set", connection]
+    return subprocess.run([*command, *arguments], capture_output=True, check=False, cwd=where)
 
 
 def _topics(kafka: BrokerStatus, prefix: str) -> list[str]:
@@ -52,8 +56,10 @@ def _topics(kafka: BrokerStatus, prefix: str) -> list[str]:
     return [name for name in client.list_topics(timeout=10).topics if name.startswith(prefix)]
 
 
-def test_makes_a_table_compares_it_and_leaves_nothing(kafka: BrokerStatus) -> None:
-    done = _selftest(kafka, "--set", "application.id=mine", "--records", "300", "--json")
+def test_makes_a_table_compares_it_and_leaves_nothing(kafka: BrokerStatus, tmp_path: Path) -> None:
+    """Also in a folder whose files have names of modules."""
+    sized = ("--set", "application.id=mine", "--records", "300", "--json")
+    done = _selftest(kafka, *sized, where=strange_folder(tmp_path))
     assert done.returncode == 0, done.stderr.decode()
     told = orjson.loads(done.stdout)
     assert told["ok"] is True

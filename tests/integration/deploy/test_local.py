@@ -25,6 +25,7 @@ from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus
 from holdfast.local.processes import session_members
 from holdfast.transport.producer import Producer
+from tests.support.strange_folder import strange_folder
 
 pytestmark = pytest.mark.timeout(900)
 WAIT_S = 240.0  # a slow machine is slow, not wrong
@@ -36,6 +37,7 @@ class Job:
     def __init__(self, kafka: BrokerStatus, home: Path, topic: str) -> None:
         self.servers, self.home, self.topic = kafka.bootstrap_servers, home, topic
         self.name = "orders-" + topic.rpartition("-")[2]
+        self.folder = strange_folder(home)  # what a user's own folder may be
 
     def sql(self, where: str = "") -> str:
         return (
@@ -53,8 +55,10 @@ class Job:
 
     def run(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
         """(exit status, JSON, standard error)"""
-        command = [sys.executable, "-m", "holdfast.cli.main", *arguments, "--json"]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", *arguments, "--json"]
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=WAIT_S, cwd=self.folder
+        )
         return ran.returncode, json.loads(ran.stdout or "{}"), ran.stderr
 
     def deploy(self, *more: str, sql: str = "") -> tuple[int, dict[str, Any], str]:

@@ -224,7 +224,7 @@ def _run(name: str, given: _Given, timeout_s: float) -> None:
     # Spark's processes may still write log lines while the folder is removed.
     with tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True) as home:
         log = Path(home, "job.log")
-        command = [sys.executable, "-m", "holdfast.cli.main", "run", "--until-caught-up"]
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", "--until-caught-up"]
         arguments = ["--sql", _SQL.format(topic=name), *given.arguments(), *_own(name, home)]
         with log.open("wb") as out:
             job = subprocess.Popen(

@@ -404,7 +404,7 @@ class Demo:
 
 
 def _holdfast(arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "holdfast.cli.main", *arguments]
+    return [sys.executable, "-P", "-m", "holdfast.cli.main", *arguments]
 
 
 def _telling(bar: Bar) -> Tell:

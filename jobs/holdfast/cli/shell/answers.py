@@ -135,7 +135,7 @@ class Answers:
         self._url = f"http://{HOST}:{free_port()}"
         self._own_folder.mkdir(parents=True)
         self._write(script)
-        command = [sys.executable, "-m", "holdfast.cli.main", "serve", str(self._file)]
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve", str(self._file)]
         command += ["--listen", self._url.removeprefix("http://")]
         command += ["--home", str(self._served.home), *self._served.options]
         command += ["--set", f"application.id={self._job()}"]

@@ -129,7 +129,7 @@ class LocalServers:
     def _command(self, number: int) -> list[str]:
         revision = self.revision
         files = Revisions(self._folder).files(revision)
-        command = [sys.executable, "-m", "holdfast.cli.main", "serve"]
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve"]
         command += [str(self._folder / f"revision-{revision}.sql"), "--home", str(self._home)]
         if files.config:
             command += ["--config", str(self._folder / f"revision-{revision}.yaml")]

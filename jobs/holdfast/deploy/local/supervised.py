@@ -58,7 +58,7 @@ class Supervised:
         self._folder.mkdir(parents=True, exist_ok=True)
         # Until the new supervisor writes its record, the old one would be taken for it.
         self.forget()
-        supervisor = [sys.executable, "-m", "holdfast.deploy.local.supervisor"]
+        supervisor = [sys.executable, "-P", "-m", "holdfast.deploy.local.supervisor"]
         with (self._folder / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
                 [*supervisor, str(self._folder), str(self._log), str(revision), *command],

@@ -237,15 +237,8 @@ class LocalDeployment:
         files = self._revisions.files(revision)
         sql = self._folder / f"revision-{revision}.sql"
         sql.write_text(files.sql, encoding="utf-8")
-        run = [
-            sys.executable,
-            "-m",
-            "holdfast.cli.main",
-            "run",
-            str(sql),
-            "--home",
-            str(self._home),
-        ]
+        run = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", str(sql)]
+        run += ["--home", str(self._home)]
         if files.config:
             config = self._folder / f"revision-{revision}.yaml"
             with private_file(config) as file:

@@ -46,7 +46,7 @@ def start_making() -> None:
     quiet = subprocess.DEVNULL
     with suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],
             stdin=quiet,
             stdout=quiet,
             stderr=quiet,
@@ -83,7 +83,7 @@ def _sweep(folder: Path) -> None:
 
 def _train(work: Path) -> None:
     """Runs the job in a separate Python, and so with a separate JVM."""
-    command = [sys.executable, "-m", "holdfast.runtime.jvm.class_training", str(work)]
+    command = [sys.executable, "-P", "-m", "holdfast.runtime.jvm.class_training", str(work)]
     subprocess.run(command, timeout=_END_S, check=False)
 
 

@@ -39,7 +39,13 @@ class _Forks:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.serve.workers.fork_server", str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "holdfast.serve.workers.fork_server",
+                    str(theirs.fileno()),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **_FRUGAL},

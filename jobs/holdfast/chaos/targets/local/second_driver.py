@@ -100,7 +100,7 @@ class SecondDriver:
     def _command(self, files: JobFiles) -> list[str]:
         sql, config = self._home / "job.sql", self._home / "job.yaml"
         sql.write_text(files.sql, encoding="utf-8")
-        command = [sys.executable, "-m", "holdfast.cli.main", "run", str(sql)]
+        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", str(sql)]
         command += ["--home", str(self._home)]
         if files.config:
             with private_file(config) as file:
