@@ -1,4 +1,4 @@
-"""Runs of one DAG beside each other, in one Airflow: `python side_by_side.py FOLDER DAG CONF …`.
+"""Runs of one DAG beside each other, in one Airflow: `python side_by_side.py FILE DAG CONF …`.
 
 A process of its own that forks: threads could not run tasks side by side, and an Airflow that the
 tests have used has threads, which no fork has.
@@ -21,10 +21,10 @@ from airflow.sdk import DAG
 _WORKED, _FAILED = 0, 1
 
 
-def main(folder: str, name: str, *confs: str) -> int:
+def main(file: str, name: str, *confs: str) -> int:
     # Airflow's, without annotations, here and below.
     DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call]
-    bag = DagBag(Path(folder), bundle_name="dags-folder")
+    bag = DagBag(Path(file), bundle_name="dags-folder")
     sync_bag_to_db(bag, "dags-folder", None)
     children = [_forked(bag.dags[name], json.loads(conf)) for conf in confs]
     ended = [os.waitpid(child, 0)[1] for child in children]

@@ -52,7 +52,9 @@ def side_by_side(dags_folder: Path, database: None, tmp_path: Path) -> SideBySid
             json.dumps({"target": "local", "name": name, "sql": "SELECT 1;", "home": str(tmp_path)})
             for name in names
         ]
-        line = [sys.executable, str(script), str(dags_folder), "deploy_state_table", *confs]
+        # Airflow parses and stores every DAG of what it is given, twice.
+        file = str(dags_folder / "deploy_state_table.py")
+        line = [sys.executable, str(script), file, "deploy_state_table", *confs]
         done = subprocess.run(
             line,
             env={**os.environ, **own},

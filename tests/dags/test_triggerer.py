@@ -63,12 +63,14 @@ class Airflow:
 
     def state(self, dag: str) -> str | None:
         """The state of the only task of a DAG; None: there is no such task yet."""
+        return self._found("select state from task_instance where dag_id = ?", dag)
+
+    def _found(self, asked: str, dag: str) -> str | None:
         path = self._home / "airflow.db"
         if not path.exists():
             return None
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
             try:
-                asked = "select state from task_instance where dag_id = ?"
                 found = database.execute(asked, (dag,)).fetchone()
             except sqlite3.OperationalError:  # it is being made
                 return None
@@ -96,8 +98,11 @@ class Airflow:
                 return
 
     def trigger(self, dag: str) -> None:
-        """Begins a run, once the DAG is known."""
+        """Begins a run, once the DAG is known: each attempt of the command takes seconds of CPU."""
         deadline = time.monotonic() + WAIT_S
+        while self._found("select dag_id from serialized_dag where dag_id = ?", dag) is None:
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.5)
         line = [f"{sys.prefix}/bin/airflow", "dags", "trigger", dag]
         while subprocess.run(line, env=self._environment, check=False).returncode:
             assert time.monotonic() < deadline, self.said()

@@ -21,6 +21,7 @@ from holdfast.types.status import JobState, JobStatus, QueryState
 from tests.support.running_job import WAIT_S
 from tests.support.totals_job import TotalsJob
 
+ONE_EXECUTOR = ("--set", "executors=1")  # a job starts for three quarters of the CPU time
 GARBAGE = [b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"]
 
 pytestmark = pytest.mark.timeout(900)
@@ -77,12 +78,12 @@ def _lose_volumes(job: TotalsJob) -> None:
 def _lose_changelog(job: TotalsJob) -> None:
     shutil.rmtree(job.home / "state")
     Admin(job.client).delete_topic(changelog_topic(job.application_id, "ctas_totals"))
-    refused = job.finish()
+    refused = job.finish(*ONE_EXECUTOR)
     assert refused.returncode == 2
     assert "changelog holds no commit marker" in refused.stderr
     assert "on.changelog.loss=rebuild" in refused.stderr
     assert "Traceback" not in refused.stderr
-    rebuilt = job.finish("--set", "on.changelog.loss=rebuild")
+    rebuilt = job.finish(*ONE_EXECUTOR, "--set", "on.changelog.loss=rebuild")
     assert rebuilt.returncode == 0, rebuilt.stderr
 
 
@@ -90,7 +91,7 @@ def test_a_record_that_cannot_be_decoded_may_stop_the_job(job: TotalsJob) -> Non
     producer = Producer(job.client)
     producer.send(job.topic, b"bad", GARBAGE[0])
     producer.flush()
-    failing = job.finish("--set", "deserialization.error=fail")
+    failing = job.finish(*ONE_EXECUTOR, "--set", "deserialization.error=fail")
     assert failing.returncode == 2
     assert "partition" in failing.stderr
     assert "Traceback" not in failing.stderr
@@ -100,6 +101,7 @@ def test_orders_reach_a_running_job_and_outlive_its_driver(
     job: TotalsJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One query pauses while the other goes on, over a SIGKILL of the driver."""
+    job.properties["executors"] = "1"
     job.produce(2_000, seed=21)
     job.start()
     job.until(lambda s: _records(s) == 2_000, "the first records")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -23,15 +24,35 @@ CREATE TABLE t WITH (KAFKA_TOPIC='{topic}-t') AS SELECT k, COUNT(*) AS n FROM s 
 
 
 def _living(session: int) -> list[str]:
-    """The processes of a session that have not ended."""
+    """The processes of a session that have not ended, and that no SIGKILL waits for either."""
     found = []
-    for process in psutil.process_iter(["status", "name"]):
+    for process in psutil.process_iter(["name"]):
         try:
-            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+            # One that ends has no command line any more.
+            lives = os.getsid(process.pid) == session and process.cmdline()
+            if lives and not _is_killed(process.pid):
                 found.append(process.name())
         except (OSError, psutil.Error):
             continue
     return found
+
+
+def _is_killed(pid: int) -> bool:
+    """Whether a SIGKILL waits for the process, which a busy machine lets run only later."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    pending = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask >> (signal.SIGKILL - 1) & 1 for mask in pending)
+
+
+def _spark_starts(driver: int) -> bool:
+    """Whether the driver's JVM is there, for whose answer PySpark waits.
+
+    A command asks `java` for its version long before, when a signal still ends Python as it comes.
+    """
+    with suppress(psutil.Error):
+        children = psutil.Process(driver).children(recursive=True)
+        return any("org.apache.spark.deploy.SparkSubmit" in p.cmdline() for p in children)
+    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -48,13 +69,13 @@ def test_a_signal_while_spark_starts_ends_everything_at_once(
     job.start()
     assert job.process is not None
     try:
-        while "java" not in _living(job.process.pid):
+        while not _spark_starts(job.process.pid):
             assert job.process.poll() is None, job.log()
             time.sleep(0.05)
-        time.sleep(1)
         os.killpg(job.process.pid, number)
-        # A signal that is lost ends nothing, ever; a busy machine takes its time to start Spark.
+        # A signal that is lost ends nothing, ever; a busy machine takes its time.
         assert job.process.wait(120) == 128 + number, job.log()
+        time.sleep(0.5)  # for what is between a SIGKILL and its end; Spark starts for longer
         assert _living(job.process.pid) == []
         assert "Traceback" not in job.log_text()
         assert job.log_text().endswith("\nStopped.\n")
