@@ -440,7 +440,7 @@ def test_rows_come_back_as_the_schemas_own_text_has_them(nullable: Nullable) -> 
     written = _LANGUAGE.encode(columns, arrays, data, unwrapped=False)
     found = _decoded(_registry(schema.text), columns, list(written))
     assert not found.bad
-    empty = None if nullable else 0
+    empty = 0 if nullable in (Nullable.NONE, Nullable.BYTES) else None
     assert [c.to_pylist() for c in found.columns] == [
         [1, empty], [Decimal("12.50"), None], [[("k", {"ID": 3})], []], [["x", ""], []],
     ]  # fmt: skip

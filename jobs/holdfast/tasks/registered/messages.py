@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from holdfast.errors import Unsupported
+from holdfast.errors import SchemaRefused, Unsupported
 from holdfast.tasks.registered.proto.columns import file_of
 from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.read import MessageReader
@@ -43,8 +43,13 @@ def written_messages(
 
     Raises:
         Unsupported: Protobuf cannot hold the columns.
+        SchemaRefused: it cannot hold one of the values.
     """
-    return _writer(tuple(columns), nullable).write(arrays)
+    writer = _writer(tuple(columns), nullable)
+    try:
+        return writer.write(arrays)
+    except ProtoError as error:
+        raise SchemaRefused(f"The columns cannot be written as Protobuf: {error}.") from None
 
 
 @lru_cache(_KEPT)

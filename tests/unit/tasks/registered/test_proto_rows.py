@@ -19,6 +19,8 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
+from holdfast.errors import SchemaRefused
+from holdfast.tasks.registered.messages import written_messages
 from holdfast.tasks.registered.proto.columns import columns_of, file_of
 from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.parse import parse_proto
@@ -273,6 +275,47 @@ def test_nulls_within_lists_and_maps_are_default_values() -> None:
     written = MessageWriter(file, file.named(""), columns).write(arrays)
     found = MessageReader(file, file.named(""), columns).read(written)
     assert [a.to_pylist()[0] for a in found] == [["a", ""], [("k", 0.0)]]
+
+
+_DATE = SqlType(Base.DATE)
+_STRUCT_OF_DATE = SqlType(Base.STRUCT, fields=(Column("D", _DATE),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (SqlType(Base.ARRAY, element=_DATE), [dt.date(2024, 2, 29), None]),
+        (SqlType(Base.MAP, element=_DATE), [("k", None)]),
+    ],
+)
+def test_a_null_among_dates_is_refused_since_no_reader_takes_an_empty_one(
+    kind: SqlType, value: list[Any]
+) -> None:
+    columns = (Column("A", kind),)
+    file = file_of(columns)
+    writer = MessageWriter(file, file.named(""), columns)
+    with pytest.raises(ProtoError, match=r"field (A|value) has a NULL in a list"):
+        writer.write([pa.array([value], kind.arrow())])
+    with pytest.raises(SchemaRefused, match="cannot be written as Protobuf"):
+        written_messages(columns, [pa.array([value], kind.arrow())], Nullable.NONE)
+    fine = [value[:-1], None, []]
+    found = MessageReader(file, file.named(""), columns).read(
+        writer.write([pa.array(fine, kind.arrow())])
+    )
+    assert found[0].to_pylist() == [value[:-1], [], []]
+
+
+def test_a_null_among_other_messages_is_one_without_fields() -> None:
+    kinds = [SqlType(Base.TIMESTAMP), SqlType(Base.TIME), _STRUCT_OF_DATE]
+    columns = tuple(
+        Column(f"A{n}", SqlType(Base.ARRAY, element=kind)) for n, kind in enumerate(kinds)
+    )
+    arrays = [pa.array([[None]], c.type.arrow()) for c in columns]
+    written = written_messages(columns, arrays, Nullable.NONE)
+    file = file_of(columns)
+    found = MessageReader(file, file.named(""), columns).read(written)
+    midnight = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    assert [a.to_pylist() for a in found] == [[[midnight]], [[0]], [[{"D": None}]]]
 
 
 def test_slices_are_written_as_themselves() -> None:

@@ -144,7 +144,7 @@ def _value(layout: Layout, to: DescriptorProto, field: ProtoField, kind: SqlType
             raise _misfit(layout.file, field, kind)
         items, made = _single(layout, field, kind.element)
         layout.add(to, field, made)
-        filled = _filled(items, message=made is not None)
+        filled = _filled(items, message=made is not None, of=field)
         return lambda a: _list(a, filled)
     convert, made = _single(layout, field, kind)
     if made is not None or has_presence(field):
@@ -157,7 +157,7 @@ def _plain(layout: Layout, to: DescriptorProto, field: ProtoField, convert: _Con
     """A scalar without presence."""
     if field.type not in ("double", "float"):
         layout.add(to, field, None)
-        return _filled(convert, message=False)
+        return _filled(convert, message=False, of=field)
     # `ptars` would take -0.0 for 0.0, and leave it out.
     layout.add(to, replace(field, optional=True), None)
     return lambda a: _without_zeros(convert(a))
@@ -180,19 +180,27 @@ def _entries(layout: Layout, field: ProtoField, kind: SqlType) -> tuple[_Convert
             parts.append(_plain(layout, made, part, convert))
         else:
             layout.add(made, part, inner)
-            parts.append(_filled(convert, message=True))
+            parts.append(_filled(convert, message=True, of=part))
         names.append(name_of(part))
     key, value = parts
     return lambda a: _map(a, names, key, value), made
 
 
-def _filled(convert: _Convert, *, message: bool) -> _Convert:
-    """With the default value in place of nulls; of a message, one without fields."""
+def _filled(convert: _Convert, *, message: bool, of: ProtoField) -> _Convert:
+    """With the default value in place of nulls; of a message, one without fields.
+
+    Such a message is a time, a decimal or a struct to every reader, but no date: its year is 0.
+    """
 
     def fill(array: pa.Array) -> pa.Array:
         made = convert(array)
         if not made.null_count:
             return made
+        if of.type == DATE:
+            raise ProtoError(
+                f"its field {of.name} has a NULL in a list or map, where Protobuf has no date for "
+                "it; leave NULLs out, as FILTER(dates, d => d IS NOT NULL) does"
+            )
         if message:
             return pa.StructArray.from_arrays(
                 [_defaulted(p) for p in made.flatten()], fields=list(made.type)
