@@ -129,7 +129,7 @@ SCENES: dict[str, tuple[str, ...]] = {
 """What tests/e2e/test_docs.py runs, in this order, in one folder with one broker."""
 
 _SUITE = "tests/unit/test_docs.py::test_every_command_parses"
-_DEMO = "tests/e2e/test_demo.py::test_a_short_demo_kills_twice_and_is_valid"
+_DEMO = "tests/e2e/test_demo.py::test_a_short_demo_kills_twice_is_valid_and_goes_on_when_asked_to"
 _CHAOS = "tests/chaos/test_local.py::test_faults_at_chosen_moments_change_no_table_and_no_answer"
 _MUTANTS = "tests/simulation/test_mutants.py::test_a_broken_engine_is_found"
 _CLUSTER = "tests/e2e/cluster/test_table.py"
