@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -203,11 +202,9 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 @contextmanager
 def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkContext]:
     no_numpy_to_java()
-    with ends_at_once():
+    with ends_at_once(then=lambda _signal, _frame: stop.set()):
         context = spark_context(settings)
         leave_sigterm_to_python(context)
-    # After Spark has started, because Spark's own handlers would replace these.
-    _on_signals(stop)
     try:
         yield context
     finally:
@@ -339,11 +336,3 @@ def _stop(context: SparkContext) -> None:
         context.stop()
     except Exception as error:  # noqa: BLE001 - Spark's JVM may be gone already; stopping must not hide why
         _LOG.debug("Spark did not stop cleanly: %s", error)
-
-
-def _on_signals(stop: threading.Event) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        return
-    handler: Callable[[int, object], None] = lambda _signal, _frame: stop.set()  # noqa: E731
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handler)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -18,22 +18,31 @@ import psutil
 
 __all__ = ["ends_at_once"]
 
+Handler = Callable[[int, FrameType | None], None]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SIGNALLED = 128  # the status of a process that a signal ends, as shells have it
 
 
 @contextmanager
-def ends_at_once() -> Iterator[None]:
-    """A signal in here ends this process and the processes that it has started."""
+def ends_at_once(then: Handler) -> Iterator[None]:
+    """A signal in here ends this process and the processes that it has started.
+
+    Args:
+        then: handles signals afterwards.  No moment is between: by default a signal would end this
+            process without the JVM.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.signal(number, _end) for number in _SIGNALS}
     try:
         yield
-    finally:
+    except BaseException:
         for number, handler in before.items():
             signal.signal(number, handler)
+        raise
+    for number in _SIGNALS:  # whatever Spark has put in their place
+        signal.signal(number, then)
 
 
 def _end(number: int, _: FrameType | None) -> None:
