@@ -235,7 +235,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* Takes a list: the values of the component, its own topology spread default (may be empty). */}}
+{{/* Takes a list: the values of the component, its defaults of topology spread and of affinity (may be empty). */}}
 {{- define "holdfast.scheduling" -}}
 {{- $of := index . 0 }}
 {{- with $of.nodeSelector }}
@@ -244,7 +244,7 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with $of.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $of.affinity }}
+{{- with $of.affinity | default (index . 2) }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $of.topologySpreadConstraints | default (index . 1) }}

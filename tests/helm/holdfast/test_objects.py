@@ -476,7 +476,19 @@ def test_scheduling_reaches_both(render: Render) -> None:
         note = _template(manifests, name)["metadata"]["annotations"]["example.org/note"]
         assert note == 'it\'s "quoted": yes'
     assert "topologySpreadConstraints" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
-    spread = _template(render(CHART, MINIMAL), EXECUTOR)["spec"]["topologySpreadConstraints"]
-    over = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
-    assert [each["topologyKey"] for each in spread] == over
-    assert {each["whenUnsatisfiable"] for each in spread} == {"ScheduleAnyway"}
+    assert "affinity" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
+
+
+def test_executors_are_spread_over_nodes_also_where_nodes_have_no_zone(render: Render) -> None:
+    """The scheduler ignores a node in all spread constraints if it lacks the label of one."""
+    template = _template(render(CHART, MINIMAL), EXECUTOR)
+    (zones,) = template["spec"]["topologySpreadConstraints"]
+    assert zones["topologyKey"] == "topology.kubernetes.io/zone"
+    assert zones["whenUnsatisfiable"] == "ScheduleAnyway"
+    ((kind, (apart,)),) = template["spec"]["affinity"]["podAntiAffinity"].items()
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
+    assert apart["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    for term in (zones, apart["podAffinityTerm"]):
+        assert (
+            term["labelSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        )
