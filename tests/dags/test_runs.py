@@ -137,6 +137,8 @@ def test_a_run_that_is_stopped_ends_and_leaves_nothing_running(
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell's background job ignores SIGINT, and so does what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no lock
     )
     while not pid.exists():
         assert run.poll() is None, run.communicate()[0]
