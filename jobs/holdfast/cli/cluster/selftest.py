@@ -6,7 +6,6 @@ import contextlib
 import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -23,6 +22,7 @@ import orjson
 from holdfast.cli.progress import reporter
 from holdfast.cli.servers.ask_server import ask_tables, server_options
 from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.deploy.local.supervisor import last_error
 from holdfast.errors import HoldfastError
 from holdfast.local.processes import end_session
@@ -224,7 +224,7 @@ def _run(name: str, given: _Given, timeout_s: float) -> None:
     # Spark's processes may still write log lines while the folder is removed.
     with tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True) as home:
         log = Path(home, "job.log")
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", "--until-caught-up"]
+        command = module_command(HOLDFAST, "run", "--until-caught-up")
         arguments = ["--sql", _SQL.format(topic=name), *given.arguments(), *_own(name, home)]
         with log.open("wb") as out:
             job = subprocess.Popen(

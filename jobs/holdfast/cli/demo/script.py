@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from holdfast.cli.demo.watch import Progress, Watch
 from holdfast.cli.look.facts import read_values
 from holdfast.cli.samples import SAMPLES
 from holdfast.cli.statements.options import Job, load_job
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.errors import HoldfastError, Refused
 from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
@@ -404,7 +404,7 @@ class Demo:
 
 
 def _holdfast(arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-P", "-m", "holdfast.cli.main", *arguments]
+    return module_command(HOLDFAST, *arguments)
 
 
 def _telling(bar: Bar) -> Tell:

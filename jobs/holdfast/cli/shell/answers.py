@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import click
 
 from holdfast.cli.servers.near import near, tables_of
 from holdfast.cli.shell.results import show_lines, show_table, told_waiting
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.errors import HoldfastError, InvalidStatement, Refused
 from holdfast.local.probe import HOST, free_port
 from holdfast.sql.parse.statements import SelectQuery
@@ -135,7 +135,7 @@ class Answers:
         self._url = f"http://{HOST}:{free_port()}"
         self._own_folder.mkdir(parents=True)
         self._write(script)
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve", str(self._file)]
+        command = module_command(HOLDFAST, "serve", str(self._file))
         command += ["--listen", self._url.removeprefix("http://")]
         command += ["--home", str(self._served.home), *self._served.options]
         command += ["--set", f"application.id={self._job()}"]

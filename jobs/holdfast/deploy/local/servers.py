@@ -7,12 +7,12 @@ holds the record of each one's supervisor.
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.deploy.deployment import fetch_status
 from holdfast.deploy.local.processes import Member
 from holdfast.deploy.local.revisions import Revisions
@@ -129,7 +129,7 @@ class LocalServers:
     def _command(self, number: int) -> list[str]:
         revision = self.revision
         files = Revisions(self._folder).files(revision)
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "serve"]
+        command = module_command(HOLDFAST, "serve")
         command += [str(self._folder / f"revision-{revision}.sql"), "--home", str(self._home)]
         if files.config:
             command += ["--config", str(self._folder / f"revision-{revision}.yaml")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.config.commands import module_command
 from holdfast.deploy.local.supervisor import SupervisorRecord, read_record
 from holdfast.errors import HoldfastError
 from holdfast.local.processes import end_process, end_session
@@ -58,7 +58,7 @@ class Supervised:
         self._folder.mkdir(parents=True, exist_ok=True)
         # Until the new supervisor writes its record, the old one would be taken for it.
         self.forget()
-        supervisor = [sys.executable, "-P", "-m", "holdfast.deploy.local.supervisor"]
+        supervisor = module_command("holdfast.deploy.local.supervisor")
         with (self._folder / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
                 [*supervisor, str(self._folder), str(self._log), str(revision), *command],

@@ -9,12 +9,12 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.deploy.deployment import (
     Deployment,
     DeploymentState,
@@ -237,8 +237,7 @@ class LocalDeployment:
         files = self._revisions.files(revision)
         sql = self._folder / f"revision-{revision}.sql"
         sql.write_text(files.sql, encoding="utf-8")
-        run = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", str(sql)]
-        run += ["--home", str(self._home)]
+        run = module_command(HOLDFAST, "run", str(sql), "--home", str(self._home))
         if files.config:
             config = self._folder / f"revision-{revision}.yaml"
             with private_file(config) as file:

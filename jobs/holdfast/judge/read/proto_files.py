@@ -8,13 +8,13 @@ from __future__ import annotations
 import binascii
 import importlib.util
 import subprocess
-import sys
 from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from holdfast.config.commands import module_command
 from holdfast.judge.values import Untranslatable
 from holdfast.types.schemas import Schema
 
@@ -92,7 +92,7 @@ def _compiled(texts: dict[str, str]) -> Sequence[FileDescriptorProto]:
             _put(folder / "files", name, text)
         out = folder / "set"
         # -P: a file beside the process, such as a schema's, is no Python module.
-        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder / 'files'}"]
+        command = module_command("grpc_tools.protoc", f"-I{folder / 'files'}")
         command += [f"-I{_google()}", "--include_imports", f"--descriptor_set_out={out}", _MAIN]
         try:
             ran = subprocess.run(

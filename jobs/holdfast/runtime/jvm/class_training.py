@@ -22,6 +22,7 @@ from typing import Any
 import pyspark
 from pyspark import SparkContext
 
+from holdfast.config.commands import module_command
 from holdfast.config.settings import PlacementSettings, Settings
 from holdfast.runtime.jvm.class_archive import ARCHIVE, archive_folder, archive_options, unwanted
 from holdfast.runtime.jvm.session import spark_context
@@ -46,7 +47,7 @@ def start_making() -> None:
     quiet = subprocess.DEVNULL
     with suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__],
+            module_command(__name__),
             stdin=quiet,
             stdout=quiet,
             stderr=quiet,
@@ -83,7 +84,7 @@ def _sweep(folder: Path) -> None:
 
 def _train(work: Path) -> None:
     """Runs the job in a separate Python, and so with a separate JVM."""
-    command = [sys.executable, "-P", "-m", "holdfast.runtime.jvm.class_training", str(work)]
+    command = module_command("holdfast.runtime.jvm.class_training", str(work))
     subprocess.run(command, timeout=_END_S, check=False)
 
 

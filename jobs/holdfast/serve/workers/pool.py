@@ -8,12 +8,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TypeVar, TypeVarTuple
 
+from holdfast.config.commands import module_command
 from holdfast.errors import QueryTimedOut
 from holdfast.serve.workers.fork_server import MEMORY, PID
 from holdfast.serve.workers.messages import Answer, Call, too_large
@@ -39,13 +39,7 @@ class _Forks:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "holdfast.serve.workers.fork_server",
-                    str(theirs.fileno()),
-                ],
+                module_command("holdfast.serve.workers.fork_server", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **_FRUGAL},

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 from holdfast.chaos.faults.target import Landing
+from holdfast.config.commands import HOLDFAST, module_command
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.deploy.local.supervisor import last_error
 from holdfast.errors import Retriable
@@ -100,7 +100,7 @@ class SecondDriver:
     def _command(self, files: JobFiles) -> list[str]:
         sql, config = self._home / "job.sql", self._home / "job.yaml"
         sql.write_text(files.sql, encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", "run", str(sql)]
+        command = module_command(HOLDFAST, "run", str(sql))
         command += ["--home", str(self._home)]
         if files.config:
             with private_file(config) as file:
