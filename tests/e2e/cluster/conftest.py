@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import table
-from tests.e2e.cluster.kube import BOOTSTRAP, IMAGE, ROOT, helm, kubectl, objects, run_dag, until
+from tests.e2e.cluster.kube import BOOTSTRAP, IMAGE, helm, kubectl, objects, run_dag, until
 
 _TIMES = pytest.StashKey[dict[str, float]]()
 _CLI_POD = {
@@ -67,12 +67,10 @@ def deployed(cli_pod: str, times: dict[str, float]) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def served(deployed: str) -> str:
     """The address of two query servers beside the table, from the first test that wants them on."""
-    upgraded = helm(
-        "upgrade", table.NAME, str(ROOT / "helm/holdfast"), "--reuse-values", "--wait",
-        "--timeout", "4m", "--set", "serve.enabled=true", "--set", "serve.auth.insecure=true",
-        "--set", "serve.volume.size=1Gi", "--set", "serve.console.pods=true",
+    table.upgrade(
+        "serve.enabled=true", "serve.auth.insecure=true", "serve.volume.size=1Gi",
+        "serve.console.pods=true",
     )  # fmt: skip
-    assert upgraded.returncode == 0, upgraded.stderr
     return f"http://{table.NAME}-serve:8088"
 
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e.cluster.kube import BOOTSTRAP, CONTEXT, NAMESPACE, kubectl, until
+from tests.e2e.cluster.kube import BOOTSTRAP, CONTEXT, NAMESPACE, ROOT, helm, kubectl, until
 
 NAME = "e2e"
 CLI_POD = "e2e-cli"
@@ -46,6 +46,14 @@ while True:
 def in_cli_pod(*command: str) -> subprocess.CompletedProcess[str]:
     full = ["kubectl", "--context", CONTEXT, "-n", NAMESPACE, "exec", CLI_POD, "--", *command]
     return subprocess.run(full, capture_output=True, text=True, check=False)
+
+
+def upgrade(*values: str) -> None:
+    """Upgrades the table's release to this chart, with values as `--set` takes them."""
+    sets = [part for value in values for part in ("--set", value)]
+    chart = str(ROOT / "helm/holdfast")
+    done = helm("upgrade", NAME, chart, "--reuse-values", "--wait", "--timeout", "4m", *sets)
+    assert done.returncode == 0, done.stderr
 
 
 class Burst:

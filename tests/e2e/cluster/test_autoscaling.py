@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import table
-from tests.e2e.cluster.kube import ROOT, helm, kubectl, try_kubectl, until
-from tests.e2e.cluster.table import Burst, Watch
+from tests.e2e.cluster.kube import kubectl, try_kubectl, until
+from tests.e2e.cluster.table import Burst, Watch, upgrade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(2_400)]
 
 MANIFESTS = os.environ.get("KEDA_MANIFESTS", "")
 LOAD_S = float(os.environ.get("KEDA_LOAD_SECONDS", "60"))
-CHART = str(ROOT / "helm/holdfast")
 EXECUTORS = f"statefulset/{table.NAME}-executor"
 RATE = 300
 _WAIT_S = 300.0
@@ -52,12 +51,6 @@ def keda() -> Iterator[None]:
         try_kubectl("delete", "--ignore-not-found", "--wait=false", *what, everywhere=True)
 
 
-def _upgrade(*values: str) -> None:
-    sets = [part for value in values for part in ("--set", value)]
-    done = helm("upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "4m", *sets)
-    assert done.returncode == 0, done.stderr
-
-
 def _replicas() -> int:
     return int(kubectl("get", EXECUTORS, "-o", "jsonpath={.spec.replicas}"))
 
@@ -72,7 +65,7 @@ def test_ten_times_the_load_is_absorbed_unattended(
     keda: None, watch: Watch, times: dict[str, float]
 ) -> None:
     """From the fewest executors to more and back; exact, and level without a hand."""
-    _upgrade(*_ON)
+    upgrade(*_ON)
     usual = Burst(seed=31, count=RATE * 20, rate=RATE)
     usual.finish()
     watch.until_level(_WAIT_S)  # after the upgrade's own lag, which KEDA has seen
@@ -93,7 +86,7 @@ def test_ten_times_the_load_is_absorbed_unattended(
     until(lambda: _replicas() == 2, 2 * _WAIT_S, "the fewest executors again")
     until(lambda: _owners(watch) == {"0", "1"}, _WAIT_S, "the others own all state")
     times["end of the load → the fewest executors again"] = time.time() - ended
-    _upgrade("executor.autoscaling.kind=none")
+    upgrade("executor.autoscaling.kind=none")
     watch.until_level(_WAIT_S)
     report = table.verdict()
     assert report["verdict"] == "valid", report

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.cluster import table
 from tests.e2e.cluster.conftest import deploy_by_dag
 from tests.e2e.cluster.kube import ROOT, helm, kubectl, objects, run_dag, uid, until
-from tests.e2e.cluster.table import Burst, Watch
+from tests.e2e.cluster.table import Burst, Watch, upgrade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -116,12 +116,6 @@ def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch) -> None:
     _exact(least=burst.count)
 
 
-def _upgrade(*values: str) -> None:
-    sets = [part for value in values for part in ("--set", value)]
-    done = helm("upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "4m", *sets)
-    assert done.returncode == 0, done.stderr
-
-
 def _at_rest(watch: Watch, volumes: set[str], standbys: int) -> bool:
     """Whether these volumes own the table, and every state partition has level standbys."""
     seen = watch.seen[-1].status
@@ -136,18 +130,18 @@ def test_executors_come_and_go_with_their_state(watch: Watch, times: dict[str, f
     """From 2 to 4 and back, under load: state partitions move to warm copies only."""
     burst = Burst(seed=26, count=45_000, rate=300)
     moment = time.time()
-    _upgrade("executor.replicas=4", r"properties.standby\.replicas=1")
+    upgrade("executor.replicas=4", r"properties.standby\.replicas=1")
     until(lambda: _at_rest(watch, {"0", "1", "2", "3"}, 1), LONG_S, "four owners with standbys")
     times["executors 2 → 4, until all own state"] = time.time() - moment
     moment = time.time()
-    _upgrade(r"properties.executors\.keep=2")
+    upgrade(r"properties.executors\.keep=2")
     until(lambda: _at_rest(watch, {"0", "1"}, 1), LONG_S, "two owners with standbys")
     times["executors drained"] = time.time() - moment
-    _upgrade("executor.replicas=2", r"properties.executors\.keep=0")
+    upgrade("executor.replicas=2", r"properties.executors\.keep=0")
     burst.finish()
     watch.until_level(LONG_S)
     until(lambda: _at_rest(watch, {"0", "1"}, 1), LONG_S, "the same after the others went")
-    _upgrade(r"properties.standby\.replicas=0")
+    upgrade(r"properties.standby\.replicas=0")
     watch.until_level(LONG_S)
     _exact(least=burst.count)
 
