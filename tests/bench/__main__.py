@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -63,6 +64,7 @@ QUICK = replace(
     type=float,
     help="No run begins after this time, no repetition that would not end in it.",
 )
+@click.option("--under", default="", help="Starts the peers' processes: 'systemd-run --scope …'.")
 @click.option("--set", "settings", multiple=True, help="A setting of Holdfast, key=value.")
 @click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
@@ -73,6 +75,7 @@ def main(  # noqa: PLR0917 - a command has a parameter for each of its options
     rounds: int | None,
     records: int | None,
     minutes: float | None,
+    under: str,
     settings: Sequence[str],
     home: Path,
     as_json: bool,
@@ -84,6 +87,7 @@ def main(  # noqa: PLR0917 - a command has a parameter for each of its options
         rounds=rounds or base.rounds,
         records=records or base.records,
         minutes=minutes or base.minutes,
+        under=tuple(shlex.split(under)),
         workloads=_chosen(workload, base.workloads, tuple(WORKLOADS)),
         peers=_chosen(peer, base.peers, _PEERS),
     )

@@ -16,7 +16,7 @@ from tests.bench.encoded import Encode
 from tests.bench.orders import LAST_MS, Orders
 from tests.bench.workloads import PARTITIONS, Input
 
-__all__ = ["SEED", "Record", "made", "records", "write"]
+__all__ = ["SEED", "Record", "drawn", "made", "records", "write"]
 
 SEED = 7
 _CHUNK = 50_000
@@ -28,6 +28,9 @@ _PRODUCER = {
     "enable.idempotence": True,
 }
 
+_STEP = 61_803_399  # of a walk through all customers; it has no divisor in common with 10
+
+Whole = npt.NDArray[np.int64]
 Record = tuple[bytes, bytes, int]
 """Key (the customer), value, event time in ms."""
 
@@ -53,20 +56,32 @@ def records(
     spec: Input, count: int, first_ms: int, seed: int = SEED, encode: Encode | None = None
 ) -> Iterator[list[Record]]:
     """Chunks of at most 50,000 records; the same for the same arguments."""
+    at = 0
+    for columns in drawn(spec, count, seed):
+        customers, amounts, titles = (column.tolist() for column in columns)
+        times = [first_ms + n * spec.every_ms for n in range(at, at + len(customers))]
+        at += len(customers)
+        yield [
+            _record(*fields, encode or _json)
+            for fields in zip(customers, amounts, titles, times, strict=True)
+        ]
+
+
+def drawn(spec: Input, count: int, seed: int = SEED) -> Iterator[tuple[Whole, Whole, Whole]]:
+    """The same records as numbers: customers, amounts and titles of each chunk."""
     generator = np.random.default_rng(seed)
     draw = _customers(spec, generator)
     for at in range(0, count, _CHUNK):
         size = min(_CHUNK, count - at)
-        customers = draw(size).tolist()
-        amounts = generator.integers(1, 100, size).tolist()
+        customers = draw(size)
+        amounts = generator.integers(1, 100, size)
         titles = generator.integers(0, spec.titles, size)
         if spec.hot:
             titles[generator.random(size) < spec.hot] = 0
-        times = [first_ms + n * spec.every_ms for n in range(at, at + size)]
-        yield [
-            _record(*fields, encode or _json)
-            for fields in zip(customers, amounts, titles.tolist(), times, strict=True)
-        ]
+        if spec.each_first and at < spec.keys:
+            once = _once(spec.keys, at, size)
+            customers[: len(once)] = once
+        yield customers, amounts, titles
 
 
 def _record(customer: int, amount: int, title: int, ts: int, encode: Encode) -> Record:
@@ -79,9 +94,12 @@ def _json(customer: bytes, amount: int, title: bytes, ts: int) -> bytes:
     return b'{"customer":"%b","amount":%d,"title":"%b","ts":%d}' % fields
 
 
-def _customers(
-    spec: Input, generator: np.random.Generator
-) -> Callable[[int], npt.NDArray[np.int64]]:
+def _once(keys: int, at: int, size: int) -> Whole:
+    """The next of all `keys`, each once, far from the one before; `keys` is a power of ten."""
+    return np.arange(at, min(at + size, keys), dtype=np.int64) * _STEP % keys
+
+
+def _customers(spec: Input, generator: np.random.Generator) -> Callable[[int], Whole]:
     if not spec.skew:
         return lambda size: generator.integers(0, spec.keys, size)
     weights = np.arange(1, spec.keys + 1, dtype=np.float64) ** -spec.skew

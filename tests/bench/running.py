@@ -83,7 +83,7 @@ class Running:
         command = self._commands[number]
         with (self._case.folder / f"out-{number}.log").open(mode) as output:
             process = subprocess.Popen(
-                list(command.argv),
+                [*self._case.under, *command.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -11,15 +11,16 @@ import psutil
 
 from tests.bench.input import SEED
 from tests.bench.measure.check import wrong_pairs, wrong_totals
-from tests.bench.measure.measure import Mark, crossing, follow, rate
+from tests.bench.measure.customers import wrong_customers
+from tests.bench.measure.measure import Mark, crossing, follow, rate, size_of
 from tests.bench.orders import Orders
 from tests.bench.report.outcome import Outcome
 from tests.bench.running import Running
 from tests.bench.systems.broker import Cluster
 from tests.bench.systems.peers import Case, Peer
-from tests.bench.workloads import INPUTS, Query
+from tests.bench.workloads import INPUTS, WORKLOADS, Query
 
-__all__ = ["Run", "judged", "kill", "restore", "throughput"]
+__all__ = ["Run", "grown", "judged", "kill", "restore", "throughput"]
 
 _WARM = 8  # the first eighth of the records is warming up, for every peer
 _COMMITS = 2  # after that: a rate over one tells of the moment of a commit, not of speed
@@ -98,6 +99,38 @@ def restore(run: Run) -> Outcome:
     return replace(run.outcome, records=done.records, values=values)
 
 
+def grown(run: Run) -> Outcome:
+    """The rate once all keys are there, a start with the volume, and one without.
+
+    Half of the records that come after each key's first are for the rate, half for the start.
+    """
+    keys = INPUTS[WORKLOADS[run.outcome.workload].input].keys
+    half = keys + (run.records - keys) // 2
+    with Running(run.peer, run.case) as running:
+        marks = _follow(run, running, half)
+    if (done := run.progress()) >= run.records:
+        raise RuntimeError(f"all {done:,} records were done before the peer could be stopped")
+    disk = sum(map(size_of, run.peer.state_folders(run.case)))
+    full, end, tree = crossing(marks, keys), marks[-1], running.tree
+    spent = tree.cpu_at(end.at) - tree.cpu_at(full.at)
+    values = {
+        "rate": rate(full, end),
+        "fill_rate": rate(crossing(marks, keys // _WARM), full),
+        "cpu_s_per_m": spent / (end.records - full.records) * 1e6,
+        "peak_mb": tree.peak_bytes / 1e6,
+        "disk_bytes_per_row": disk / keys,
+        "disk_written_per_record": tree.written_bytes / end.records,
+    }
+    with Running(run.peer, run.case) as running:
+        again = _follow(run, running, done + 1)[-1]
+        values["start_s"] = again.at - running.spawned
+        _follow(run, running, run.records)
+    outcome = judged(run, replace(run.outcome, values=values))
+    restored = restore(run).values
+    kept = {name: restored[name] for name in ("restore_rate", "restore_with_start_s")}
+    return replace(outcome, values={**values, **kept})
+
+
 def kill(run: Run, *, lose: bool = False) -> Outcome:
     """SIGKILL in the middle until more is committed; then to the end.
 
@@ -143,6 +176,9 @@ def judged(run: Run, outcome: Outcome) -> Outcome:
 
 def _wrong(run: Run) -> str:
     client, case = run.cluster.client, run.case
+    spec = INPUTS[WORKLOADS[run.outcome.workload].input]
+    if spec.each_first:
+        return wrong_customers(client, case.sink_topic, spec, run.records)
     if case.query is not Query.JOIN:
         return wrong_totals(client, case.input_topic, case.sink_topic, case.query, run.records)
     orders = Orders.made(INPUTS["orders"], run.records // len(case.topics), SEED)

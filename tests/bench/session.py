@@ -16,7 +16,7 @@ from tests.bench.input import Record, made, write
 from tests.bench.measure.latency import latency
 from tests.bench.report.outcome import Outcome
 from tests.bench.report.screen import Screen
-from tests.bench.runs import Run, kill, restore, throughput
+from tests.bench.runs import Run, grown, kill, restore, throughput
 from tests.bench.systems.broker import Cluster
 from tests.bench.systems.peers import Case, Peer
 from tests.bench.workloads import INPUTS, WORKLOADS, Kind, Size, Workload
@@ -51,7 +51,7 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
                 continue
             for peer in order:
                 once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
-                able = workload.kind not in _KILLS or peer.can_restore
+                able = workload.kind not in _RESTORED or peer.can_restore
                 able = able and workload.query in peer.queries
                 able = able and (peer.reads_registered or INPUTS[workload.input].form == "JSON")
                 if able and (number == 1 or not once):
@@ -61,6 +61,7 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
 
 
 _KILLS = (Kind.KILL, Kind.LOSE)
+_RESTORED = (*_KILLS, Kind.GROWN)
 
 
 class Session:
@@ -111,11 +112,15 @@ class Session:
             return latency(run, self._size.warm_s, self._size.latency_s)
         if step.workload.kind in _KILLS:
             return kill(run, lose=step.workload.kind is Kind.LOSE)
+        if step.workload.kind is Kind.GROWN:
+            return grown(run)
         return throughput(run)
 
     def _records(self, step: Step) -> int:
         slow = step.peer.name in self._size.once
         records = self._size.records // step.workload.part
+        if step.workload.kind is Kind.GROWN:
+            records += INPUTS[step.workload.input].keys
         return records // self._size.once_share if slow else records
 
     def _case(self, step: Step, name: str, count: int) -> Case:
@@ -127,6 +132,7 @@ class Session:
         batch = max(1, min(self._size.batch, count // 8))
         folder = self._work / name
         case = Case(self._cluster.bootstrap, name, topics, step.workload.query, folder, batch)
+        case = replace(case, under=self._size.under)
         form = INPUTS[step.workload.input].form
         if form != "JSON":
             case = replace(case, form=form, registry=self._cluster.registry())

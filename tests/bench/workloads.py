@@ -55,12 +55,14 @@ class Kind(StrEnum):
     RESTORE = "restore"
     KILL = "kill"
     LOSE = "lose"  # killed, and the volume is lost
+    GROWN = "grown"  # of a table that has all its keys; then started again; then restored
 
 
 @dataclass(frozen=True)
 class Input:
     """The input of a workload: `skew` 0 is uniform over `keys` customers, else Zipf's exponent.
 
+    `each_first`: every customer comes once, in an order of its own, before any comes again.
     `hot`: which part of the records is of one title; the rest is uniform over all `titles`.
     `form`: of the values; those with a registry have their schema under the topic's subject.
     Records of a topic are `every_ms` of event time apart; each topic has as many of them.
@@ -69,6 +71,7 @@ class Input:
     name: str
     keys: int = 1_000_000
     skew: float = 0.0
+    each_first: bool = False
     titles: int = 10_000
     hot: float = 0.0
     every_ms: int = 1
@@ -84,7 +87,8 @@ INPUTS = {
         Input("protobuf", form="PROTOBUF"),
         Input("zipf", skew=1.2),
         Input("many-keys", keys=10_000_000),
-        Input("most-keys", keys=100_000_000),
+        Input("few-keys-each", each_first=True),
+        Input("most-keys-each", keys=100_000_000, each_first=True),
         Input("hot", hot=0.9),
         Input("shelves", titles=1_000),
         # A customer comes every 200 s on average: most sessions are several records long.
@@ -131,7 +135,8 @@ WORKLOADS = {
         Workload("k", "grouped by an expression", Query.EXPRESSION, "uniform"),
         Workload("hot", "grouped by title, 90 % of the records on one", Query.TITLE, "hot"),
         Workload("distinct", "distinct customers of 1,000 titles", Query.DISTINCT, "shelves"),
-        Workload("a100", "100 M uniform keys", Query.CUSTOMER, "most-keys"),
+        Workload("a1", "1 M keys, all there", Query.CUSTOMER, "few-keys-each", Kind.GROWN),
+        Workload("a100", "100 M keys, all there", Query.CUSTOMER, "most-keys-each", Kind.GROWN),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
         Workload("g01", "SIGKILL, 100 k keys", Query.CUSTOMER, "visits", Kind.KILL),
         Workload("l1", "SIGKILL and volume lost, 1 M keys", Query.CUSTOMER, "uniform", Kind.LOSE),
@@ -153,6 +158,7 @@ class Size:
         latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
         batch: the largest micro-batch of Spark alone, in records; at most an eighth of them.
         once: slow peers: in the first round only, and with 1/`once_share` of the records.
+        under: the command that starts peers' commands; what limits their memory, say.
         minutes: no run begins after that, no repetition that would not end in it.
     """
 
@@ -166,3 +172,4 @@ class Size:
     once: tuple[str, ...]
     once_share: int
     minutes: float
+    under: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ from tests.bench.report.rows import (
 )
 from tests.bench.workloads import PARTITIONS, Query
 
-__all__ = ["wrong_pairs", "wrong_totals"]
+__all__ = ["messages", "wrong_pairs", "wrong_totals"]
 
 _AT_ONCE = 10_000
 _KEPT = 4  # peers take turns on the same input
@@ -71,19 +71,19 @@ def _of_topic(client: Mapping[str, str], topic: str, read: Read) -> Rows:
 
 
 def _sales(client: dict[str, str], topic: str, partition: int) -> Rows:
-    rows = (sale(m.value(), m.timestamp()[1]) for m in _messages(client, topic, partition))
+    rows = (sale(m.value(), m.timestamp()[1]) for m in messages(client, topic, partition))
     return _array(rows, 4)
 
 
 def _totals(query: Query, client: dict[str, str], topic: str, partition: int) -> Rows:
     """The last result of each key; a tombstone ends it."""
-    last = {m.key(): m.value() for m in _messages(client, topic, partition)}
+    last = {m.key(): m.value() for m in messages(client, topic, partition)}
     rows = (total_row(query, key, value) for key, value in last.items() if value is not None)
     return _array(rows, len(columns(query)))
 
 
 def _pairs(client: dict[str, str], topic: str, partition: int) -> Rows:
-    rows = (pair_row(m.key(), m.value()) for m in _messages(client, topic, partition))
+    rows = (pair_row(m.key(), m.value()) for m in messages(client, topic, partition))
     return _array(rows, len(PAIRS))
 
 
@@ -92,7 +92,7 @@ def _array(rows: Iterator[tuple[int, ...]], width: int) -> Rows:
     return flat.reshape(-1, width)
 
 
-def _messages(client: dict[str, str], topic: str, partition: int) -> Iterator[Message]:
+def messages(client: dict[str, str], topic: str, partition: int) -> Iterator[Message]:
     """Every committed record of a topic partition."""
     own = {"group.id": "bench-check", "enable.partition.eof": True, "enable.auto.commit": False}
     consumer = Consumer({**client, **own, "isolation.level": "read_committed"})

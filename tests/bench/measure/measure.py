@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 
@@ -25,6 +26,7 @@ __all__ = [
     "memory_of",
     "percentile",
     "rate",
+    "size_of",
     "sum_at",
 ]
 
@@ -108,18 +110,24 @@ Member = tuple[int, float]
 class Tree:
     """Samples the processes of some sessions from a thread until `stop`.
 
-    CPU (user and system) of a process that ended stays as it was at the last sample, at most
-    0.2 s before.  Memory is proportional (PSS: shared pages count once in all) where the system
-    tells, else resident.
+    CPU (user and system) and bytes written of a process that ended stay as they were at the last
+    sample, at most 0.2 s before.  Memory is proportional (PSS: shared pages count once in all)
+    where the system tells, else resident.
     """
 
     timeline: list[tuple[float, float]] = field(default_factory=list)
     peak_bytes: int = 0
 
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that the processes have sent to disks; 0 where the system does not tell."""
+        return sum(self._written.values())
+
     def __post_init__(self) -> None:
         self._sessions: set[int] = set()
         self._resident = 0  # the most so far, shared pages counted in each process
         self._cpu: dict[Member, float] = {}
+        self._written: dict[Member, int] = {}
         self._known: dict[int, psutil.Process] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tree", daemon=True)
@@ -158,7 +166,10 @@ class Tree:
         for process in members:
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
-                self._cpu[process.pid, process.create_time()] = times.user + times.system
+                member = (process.pid, process.create_time())
+                self._cpu[member] = times.user + times.system
+                if hasattr(process, "io_counters"):
+                    self._written[member] = process.io_counters().write_bytes
         self.timeline.append((time.monotonic(), sum(self._cpu.values())))
         if memory:
             self._sample_memory(members)
@@ -189,6 +200,16 @@ def memory_of(pid: int) -> int:
         info = psutil.Process(pid).memory_full_info()
         return int(getattr(info, "pss", info.rss))
     return 0
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in a folder, each inode once: links take no space."""
+    sizes: dict[int, int] = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            sizes[found.st_ino] = found.st_size
+    return sum(sizes.values())
 
 
 def follow(

@@ -18,12 +18,15 @@ class Metric:
 
 METRICS = {
     "rate": Metric("steady rate", "records/s", more_is_better=True),
+    "fill_rate": Metric("rate while keys are new", "records/s", more_is_better=True),
     "rate_with_start": Metric("rate with process start", "records/s", more_is_better=True),
     "start_s": Metric("start to first commit", "s", more_is_better=False),
     "cpu_s_per_m": Metric("CPU per million records", "s", more_is_better=False),
     "cpu_all_s_per_m": Metric("the same with process start", "s", more_is_better=False),
     "broker_cpu_s_per_m": Metric("broker's CPU per million", "s", more_is_better=False),
     "peak_mb": Metric("peak memory", "MB", more_is_better=False),
+    "disk_bytes_per_row": Metric("state on disk", "bytes/row", more_is_better=False),
+    "disk_written_per_record": Metric("written to disk", "bytes/record", more_is_better=False),
     "p50_s": Metric("latency p50", "s", more_is_better=False),
     "p99_s": Metric("latency p99", "s", more_is_better=False),
     "restore_rate": Metric("restore", "records/s", more_is_better=True),

@@ -21,6 +21,8 @@ class Case:
     `form`: of the input's values; `registry`: where its schemas are, if it has any.
 
     `batch`: the largest micro-batch, in records, of engines that need to be told.
+
+    `under`: the command that starts the peer's commands, which are its last arguments.
     """
 
     bootstrap: str
@@ -31,6 +33,7 @@ class Case:
     batch: int
     form: str = "JSON"
     registry: str = ""
+    under: tuple[str, ...] = ()
 
     @property
     def input_topic(self) -> str:
@@ -61,9 +64,9 @@ class Restored:
 class Peer(Protocol):
     """One engine under test; it knows its commands, and nothing of measuring.
 
-    `can_restore`: (f) and (g) are measured.  `reads_registered`: it reads formats with a registry.
-    `queries`: those it is written for.  `notes`:
-    settings and guarantees, for the report.
+    `can_restore`: restores and kills are measured.  `reads_registered`: it reads formats with a
+    registry.  `queries`: those it is written for.  `notes`: settings and guarantees, for the
+    report.
     """
 
     name: str

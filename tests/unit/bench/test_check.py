@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 
-from tests.bench.input import records
+from tests.bench.input import _STEP, drawn, records
+from tests.bench.measure.customers import last_totals, wanted_customers, wrong_columns
 from tests.bench.orders import Orders
 from tests.bench.report.rows import (
     PAIRS,
@@ -256,3 +258,28 @@ def test_every_pair_is_compared() -> None:
     late = next(n for n in range(500) if n not in made)
     found[0] = (late, orders.customers[late], orders.amounts[late], orders.amounts[late])
     assert f"order {late} " in difference(found, wanted, PAIRS)
+
+
+def test_each_customer_comes_once_before_any_comes_again() -> None:
+    spec = Input("each", keys=1_000, each_first=True)
+    customers = np.concatenate([each for each, _, _ in drawn(spec, 1_500)])
+    assert sorted(customers[:1_000].tolist()) == list(range(1_000))
+    assert len(set(customers[1_000:].tolist())) < 500
+    for given in INPUTS.values():
+        assert not given.each_first or gcd(_STEP, given.keys) == 1, given
+
+
+def test_a_table_of_many_customers_is_compared_row_by_row() -> None:
+    spec = Input("each", keys=1_000, each_first=True)
+    wanted = wanted_customers(spec, 1_500)
+    results: list[tuple[bytes, bytes | None]] = []
+    for customer, (n, total) in enumerate(wanted.T.tolist()):
+        results += [
+            (b"c%08d" % customer, b'{"N":1,"TOTAL":1}'),
+            (b"c%08d" % customer, b'{"N":%d,"TOTAL":%d}' % (n, total)),
+        ]
+    assert not wrong_columns(last_totals(results, 1_000), wanted)
+    gone = last_totals([*results, (b"c00000007", None)], 1_000)
+    assert "1 are wrong (N and sum): (7: [0, 0] for" in wrong_columns(gone, wanted)
+    more = last_totals([*results, (b"c00000008", b'{"N":99,"TOTAL":1}')], 1_000)
+    assert "(8: [99, 1] for" in wrong_columns(more, wanted)
