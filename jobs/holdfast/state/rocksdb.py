@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     Checkpoint,
@@ -55,6 +56,7 @@ _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
 }
 _OPEN_FILES_MAX = 256  # per store
 _LOG_BYTES_MAX = 4 << 20
+_METADATA_BLOCK_BYTES = 4 << 10  # of a part of a filter or an index
 # During bulk loads: a memtable that fits the CPU cache takes a third less time to write.
 _BULK_MEMTABLE_BYTES = 4 << 20
 _MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own minimum
@@ -347,6 +349,12 @@ def _table_options(settings: RocksDbSettings) -> BlockBasedOptions:
     # Within the cache, so that the cache's limit covers them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    # A filter is one block for each file else, larger than a shard of the cache from a million rows
+    # on: it would be read again for every key (ADR 66).
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(_METADATA_BLOCK_BYTES)
+    table.set_pin_top_level_index_and_filter(True)
     if settings.bloom_bits_per_key > 0:
         table.set_bloom_filter(settings.bloom_bits_per_key, block_based=False)
     return table

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -244,6 +245,37 @@ def test_a_store_opened_again_reads_through_the_shared_cache(tmp_path: Path) -> 
     store.get_many(keys)
     assert cache.get_usage() - before > 1 << 20
     store.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system tells no bytes read")
+def test_a_filter_that_is_larger_than_the_cache_is_not_read_for_each_key(tmp_path: Path) -> None:
+    rows = 500_000
+    with _opened(tmp_path, replace(SETTINGS, block_cache_bytes=1 << 20)) as store:
+        store.begin_bulk()
+        for start in range(0, rows, 50_000):
+            scattered = (n * 7_919 % rows for n in range(start, start + 50_000))
+            store.write([(b"%08d" % n, b"x") for n in scattered], [])
+        store.end_bulk()
+        store._living().compact_range(None, None)  # into one file with one filter
+        before = _bytes_read()
+        for n in range(7, rows, rows // 200):
+            assert store.get_many([b"%08d" % n]) == [b"x"]
+        filter_bytes = rows * SETTINGS.bloom_bits_per_key // 8
+        assert _bytes_read() - before < 200 * filter_bytes / 10
+
+
+def _bytes_read() -> int:
+    """Bytes that this process has read, from page cache and disk."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+
+
+@contextmanager
+def _opened(path: Path, settings: RocksDbSettings) -> Iterator[RocksDbStore]:
+    store = RocksDbStore(path, settings)
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 def test_a_peek_sees_an_open_store_and_leaves_it_alone(tmp_path: Path) -> None:
