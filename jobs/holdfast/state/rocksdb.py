@@ -6,6 +6,7 @@ grow with the number of state partitions of an executor.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import time
@@ -59,6 +60,7 @@ _LOG_BYTES_MAX = 4 << 20
 _METADATA_BLOCK_BYTES = 4 << 10  # of a part of a filter or an index
 # During bulk loads: a memtable that fits the CPU cache takes a third less time to write.
 _BULK_MEMTABLE_BYTES = 4 << 20
+_LOG = logging.getLogger(__name__)
 _MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own minimum
 # The share of a memtable, 16 bits per key: lookups of missing keys are a fifth faster.
 _MEMTABLE_FILTER = 0.02
@@ -173,12 +175,11 @@ class RocksDbStore:
         with _sharing:
             _owners[self._settings].discard(self)
         if db is not None:
-            with _border(self._path):
-                _close(db, self._path)
+            _close(db, self._path)
 
     def _open(self) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
         with _border(self._path):
+            self._path.mkdir(parents=True, exist_ok=True)
             self._db = _rdict(self._path, self._settings, AccessType.read_write())
         with _sharing:
             _owners[self._settings].add(self)
@@ -194,20 +195,26 @@ def _close(db: Rdict, path: Path) -> None:
 
     rocksdict refuses to close a database that is being read.  It would then stay open, and locked,
     for as long as anything refers to it, a logged error among others.
+
+    A flush that fails, on a full volume, is told and is no error: the store has what its position
+    says, and an error here would hide the one that tells what to do.
     """
     deadline = time.monotonic() + _READS_END_S
     while True:
         try:
-            return db.close()
-        except RuntimeError as error:
+            db.close()
+        except Exception as error:
             if _BORROWED not in str(error):
-                raise
-            if time.monotonic() > deadline:
+                _LOG.warning("The store at %s was closed without a flush: %s", path, str(error))
+            elif time.monotonic() > deadline:
                 raise StoreLocked(
                     f"The store at {path} is still being read after {_READS_END_S:.0f} s.",
                     action="wait for the reads to end; until then it cannot be opened again.",
                 ) from error
-        time.sleep(_READS_POLL_S)
+            else:
+                time.sleep(_READS_POLL_S)
+                continue
+        return
 
 
 def _in_ranges(

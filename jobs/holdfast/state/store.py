@@ -25,7 +25,8 @@ class KeyValueStore(Protocol):
     Keys are ordered bytewise.  A batch is written whole or not at all, even if the process is
     killed in the middle; after a power loss the content may be older, but never torn.
 
-    Every method raises `StoreCorrupted`, `VolumeFull` or `Refused` if the files below fail.
+    Every method but `close` raises `StoreCorrupted`, `VolumeFull` or `Refused` if the files below
+    fail.
     """
 
     @property

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -169,6 +170,51 @@ def test_removed_files_are_called_corrupted(tmp_path: Path) -> None:
     next(tmp_path.glob("*.sst")).unlink()
     with pytest.raises(StoreCorrupted):
         RocksDbStore(tmp_path, SETTINGS)
+
+
+@contextmanager
+def _no_file_beyond(size: int) -> Iterator[None]:
+    """Writes of this process fail beyond this size, in the middle, as on a full volume."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _written_until_full(store: RocksDbStore) -> int:
+    for written in range(1_000):
+        try:
+            store.write([(b"%05d" % written, os.urandom(1000))], [])
+        except VolumeFull:
+            return written
+    raise AssertionError("the volume is never full")
+
+
+def test_a_store_on_a_full_volume_closes_and_has_all_it_had_told(tmp_path: Path) -> None:
+    """Its close cannot flush; an error of that would take the place of `VolumeFull`."""
+    store = RocksDbStore(tmp_path / "it", SETTINGS)
+    with _no_file_beyond(64 << 10):
+        written = _written_until_full(store)
+        store.close()
+        with pytest.raises(VolumeFull):
+            RocksDbStore(tmp_path / "it", SETTINGS).write([(b"more", os.urandom(100_000))], [])
+    store = RocksDbStore(tmp_path / "it", SETTINGS)
+    keys = [b"%05d" % n for n in range(written + 1)]
+    assert written > 0
+    assert [row is not None for row in store.get_many(keys)] == [True] * written + [False]
+    store.write([(keys[-1], b"there is space again")], [])
+    store.close()
+
+
+def test_a_store_on_a_full_volume_is_wiped(tmp_path: Path) -> None:
+    store = RocksDbStore(tmp_path / "it", SETTINGS)
+    with _no_file_beyond(64 << 10), pytest.raises(VolumeFull):
+        store.write([(b"large", os.urandom(100_000))], [])
+    store.wipe()
+    assert store.get_many([b"large"]) == [None]
+    store.close()
 
 
 @pytest.mark.parametrize(
