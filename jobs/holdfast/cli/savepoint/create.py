@@ -83,7 +83,7 @@ def _ordered(
     from holdfast.state.topics.orders import SavepointOrder
 
     _, book = job_of(books(client, _BROKER_S), job, None)
-    order = SavepointOrder(int((time.time() + wait_s) * 1000))
+    order = SavepointOrder.within(wait_s)
     book.order_savepoint(name, order)
     tell(f"waiting for {job}")
     deadline = time.monotonic() + wait_s

@@ -46,18 +46,18 @@ class Attempt:
     Args:
         runs: all queries of the job.
         text: the statements of the job.
-        until_ms: when nobody waits for it any more, in wall-clock ms.
+        until: when nobody waits for it any more, in monotonic s.
     """
 
     def __init__(
-        self, services: Services, runs: Sequence[QueryRun], name: str, text: str, until_ms: int
+        self, services: Services, runs: Sequence[QueryRun], name: str, text: str, until: float
     ) -> None:
         settings = services.settings
         self._services = services
         self._runs = runs
         self._name = name
         self._text = text
-        self._until_ms = until_ms
+        self._until = until
         self._token = secrets.token_hex(8)
         self._folder = folder_of(settings.application_id, name, self._token)
         self._place = SavepointPlace(settings.snapshots.uri, settings.application_id)
@@ -138,7 +138,7 @@ class Attempt:
             return ()
 
     def _check_time(self) -> None:
-        if time.time() * 1000 > self._until_ms:
+        if time.monotonic() > self._until:
             raise Refused(
                 "The copies of the stores were not uploaded in the time that somebody waits.",
                 cause="they are large for the way to snapshot.uri, or it hangs.",

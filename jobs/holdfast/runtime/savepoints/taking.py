@@ -33,6 +33,26 @@ class SavepointMaker(CarriesOut[SavepointOrder]):
         self._services = services
         self._book = book
         self._text = text
+        self._looked = False
+        # When each order was heard of, by token, in monotonic s; None: it was there at the start.
+        self._heard: dict[str, float | None] = {}
+
+    def look(self, runs: Sequence[QueryRun]) -> None:
+        heard = time.monotonic() if self._looked else None
+        for order in self._book.savepoint_orders.values():
+            self._heard.setdefault(order.token, heard)
+        self._looked = True
+        super().look(runs)
+
+    def _until(self, order: SavepointOrder) -> float:
+        """When nobody waits for it any more, in monotonic s.
+
+        Only for an order from before this driver's start does it depend on two machines' clocks.
+        """
+        heard = self._heard.get(order.token)
+        if heard is not None and order.wait_ms:
+            return heard + order.wait_ms / 1000
+        return time.monotonic() + order.until_ms / 1000 - time.time()
 
     def _orders(self, runs: Sequence[QueryRun]) -> Mapping[str, SavepointOrder]:
         return self._book.savepoint_orders
@@ -52,13 +72,13 @@ class SavepointMaker(CarriesOut[SavepointOrder]):
         Raises:
             HoldfastError: it is not made.
         """
-        self._check(making)
+        until = self._until(making.order)
+        self._check(until)
         settings = self._services.settings
         if SavepointPlace(settings.snapshots.uri, settings.application_id).has(making.name):
             return
         for left in reversed(range(_ATTEMPTS)):
-            until_ms = making.order.until_ms
-            attempt = Attempt(self._services, runs, making.name, self._text, until_ms)
+            attempt = Attempt(self._services, runs, making.name, self._text, until)
             try:
                 attempt.make(making.does)
             except Again as again:
@@ -69,7 +89,7 @@ class SavepointMaker(CarriesOut[SavepointOrder]):
             else:
                 return
 
-    def _check(self, making: InHand[SavepointOrder]) -> None:
+    def _check(self, until: float) -> None:
         settings = self._services.settings
         if not settings.snapshots.uri or not settings.state.on_volumes:
             where = f"keeps its state elsewhere ({settings.state.backend})"
@@ -79,11 +99,12 @@ class SavepointMaker(CarriesOut[SavepointOrder]):
                 action="deploy it with state.backend=rocksdb, and with a snapshot.uri that driver "
                 "and executors can reach.",
             )
-        late_s = time.time() - making.order.until_ms / 1000
+        late_s = time.monotonic() - until
         if late_s > 0:
             raise Refused(
                 f"The order is {late_s:.0f} s too late: nobody waits for it any more.",
-                cause="the job was not running when the savepoint was ordered.",
+                cause="the job was not running when the savepoint was ordered, or the clocks of "
+                "the two machines differ.",
                 action="order it again.",
             )
 

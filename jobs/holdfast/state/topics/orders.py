@@ -112,13 +112,21 @@ class SavepointOrder:
     """An order to make a savepoint.
 
     Attributes:
+        until_ms: nobody waits for it any more, by the clock of the one who has ordered it; a driver
+            that starts later does not obey it.
         token: unique to this order; the driver's answer has it.
-        until_ms: nobody waits for it any more, in wall-clock ms; a driver that sees the order later
-            does not obey it.
+        wait_ms: how long somebody waits for it; 0: an older version has ordered it.
     """
 
     until_ms: int
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    wait_ms: int = 0
+
+    @staticmethod
+    def within(wait_s: float) -> SavepointOrder:
+        """An order for which somebody waits so long from now on."""
+        wait_ms = int(wait_s * 1000)
+        return SavepointOrder(int(time.time() * 1000) + wait_ms, wait_ms=wait_ms)
 
 
 @dataclass(frozen=True)

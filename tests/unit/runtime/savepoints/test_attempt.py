@@ -26,8 +26,7 @@ def _attempt(timeout_s: float) -> Attempt:
         settings=SimpleNamespace(snapshots=snapshots, application_id="app"),
         cluster=SimpleNamespace(whereabouts=lambda: [_FIRST, _SECOND]),
     )
-    until_ms = int((time.time() + timeout_s) * 1000)
-    return Attempt(cast("Any", services), [], "s", "", until_ms)
+    return Attempt(cast("Any", services), [], "s", "", time.monotonic() + timeout_s)
 
 
 def _answers(monkeypatch: pytest.MonkeyPatch, *rounds: list[CopiesReport]) -> None:
