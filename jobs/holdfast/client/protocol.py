@@ -125,9 +125,17 @@ def _told(body: Mapping[str, Any], status: int) -> HoldfastError:
 
 def _partitions(found: Mapping[str, Any] | None) -> dict[int, Partition]:
     return {
-        int(n): Partition(p["position"], p["lag"], p.get("server", ""), p.get("checked_ms", 0))
+        int(n): Partition(p["position"], p["lag"], p.get("server", ""), _checked_ms(p))
         for n, p in (found or {}).items()
     }
+
+
+def _checked_ms(partition: Mapping[str, Any]) -> int:
+    """The server's clock may differ from this one; one of an older version tells its own only."""
+    ago_ms = partition.get("checked_ago_ms")
+    if ago_ms is None:
+        return int(partition.get("checked_ms", 0))
+    return int(time.time() * 1000) - int(ago_ms)
 
 
 def result_of(data: bytes) -> Result:

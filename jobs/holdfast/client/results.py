@@ -46,8 +46,8 @@ class Partition:
         position: changelog offset; all transactions before it were applied.
         lag: committed offsets that were not applied yet.
         server: the server that answered.
-        checked_ms: when it last heard from Kafka how far the changelog is, its wall clock; 0:
-            unknown.  What came later is not in `lag`.
+        checked_ms: when it last heard from Kafka how far the changelog is, by this machine's wall
+            clock; 0: unknown.  What came later is not in `lag`.
     """
 
     position: int

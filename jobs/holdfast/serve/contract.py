@@ -208,7 +208,7 @@ class PartitionState:
         server: id of the member that holds the partition.
         rows: rows in the store, and `bytes` on disk, as last measured (large stores are measured
             less than once a minute); -1 until the restore is finished.
-        checked_ms: when `end` was last confirmed, wall clock.
+        checked_ms: when `end` was last confirmed, by this server's wall clock.
         error: why the changelog is no longer followed; the rows so far are still served.
         undecodable: records of a table's own topic that this server has skipped since it started,
             because they cannot be decoded; their keys keep their previous rows.

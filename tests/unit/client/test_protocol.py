@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from holdfast.client import Changes
-from holdfast.client.protocol import Tries, decoder
+from holdfast.client.protocol import Tries, decoder, result_of
 from holdfast.errors import PositionLost, Refused, Retriable, StoreBehind
+from holdfast.serve.contract import PartitionState
+from holdfast.serve.http import forms
+from holdfast.types.freshness import age_s
 
 
 def test_nested_types_keep_their_parts_apart() -> None:
@@ -16,6 +22,25 @@ def test_nested_types_keep_their_parts_apart() -> None:
         "{'A': {'B': Decimal('1.25'), 'C': None}, 'D': 3})"
     )
     assert decoder(["STRING", "BIGINT"])(["a", 1]) == ("a", 1)
+
+
+@pytest.mark.parametrize("off_s", [-600.0, 600.0])
+def test_how_old_an_answer_is_does_not_depend_on_whose_clock_is_right(off_s: float) -> None:
+    theirs = int((time.time() + off_s) * 1000)
+    state = PartitionState(0, 5, 7, checked_ms=theirs - 3_000)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(forms.time, "time", lambda: theirs / 1000)
+        told = forms.partitions({0: state, 1: PartitionState(1, 5, 5)})
+    body = {"columns": [], "rows": [], "partitions": told}
+    known, unknown = result_of(json.dumps(body).encode()).partitions.values()
+    assert age_s(known.checked_ms) == pytest.approx(3.0, abs=1)
+    assert (known.lag, unknown.checked_ms) == (2, 0)
+
+
+def test_a_server_of_an_older_version_tells_its_own_time() -> None:
+    told = {"0": {"position": 5, "lag": 0, "checked_ms": 17}}
+    body = {"columns": [], "rows": [], "partitions": told}
+    assert result_of(json.dumps(body).encode()).partitions[0].checked_ms == 17
 
 
 def test_rows_wait_for_the_token_that_resumes_after_them() -> None:

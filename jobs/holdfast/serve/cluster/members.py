@@ -185,8 +185,7 @@ class Members:
             return
         if before.state is MemberState.GONE:
             _LOG.info("Server %s answers", server)
-        now_ms = int(time.time() * 1000)
-        self._seen[server] = replace(told, address=before.address, seen_ms=now_ms)
+        self._seen[server] = replace(told, address=before.address)
         self._states[server] = {(h.held_as, h.partition): h.state for h in told.holdings}
 
 

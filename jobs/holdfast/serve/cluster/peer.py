@@ -6,9 +6,10 @@ import asyncio
 import os
 import secrets
 import ssl
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import httpx
 
 from holdfast.errors import HoldfastError, NoHolder
 from holdfast.serve.cluster import wire
-from holdfast.serve.contract import Change, Member, Rows, WindowBounds
+from holdfast.serve.contract import Change, Member, PartitionState, Rows, WindowBounds
 from holdfast.serve.follow.local import Terms
 
 __all__ = ["Peer", "PeerSettings", "token_of_folder"]
@@ -65,7 +66,8 @@ class _Question:
 class Peer:
     """Owns the connections to one server.
 
-    Look-ups that arrive while a request is in flight are batched into the next request.
+    Look-ups that arrive while a request is in flight are batched into the next request.  Times in
+    its answers are turned to this server's clock: the peer's may differ.
     """
 
     def __init__(self, server_id: str, address: str, settings: PeerSettings) -> None:
@@ -82,6 +84,7 @@ class Peer:
             verify=settings.tls if settings.tls is not None else True,
             trust_env=False,  # servers of one cluster are never behind a proxy
         )
+        self._ahead_ms = 0  # by how much the peer's clock was ahead of ours when it last told
         self._waiting: list[_Question] = []
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -93,7 +96,10 @@ class Peer:
         """
         with self._asking():
             answer = await self._http.get("/internal/health")
-            return wire.to_member(self._read(answer))
+            told, now_ms = wire.to_member(self._read(answer)), int(time.time() * 1000)
+        self._ahead_ms = told.seen_ms - now_ms
+        held = (replace(holding, state=self._here(holding.state)) for holding in told.holdings)
+        return replace(told, seen_ms=now_ms, holdings=tuple(held))
 
     async def get(
         self, table: str, asked: Mapping[int, Sequence[bytes]], within: WindowBounds, terms: Terms
@@ -121,10 +127,10 @@ class Peer:
                     content = wire.pack([question.fields for question in questions])
                     answer = await self._http.post("/internal/get", content=content)
                     for question, fields in zip(questions, self._read(answer), strict=True):
-                        _settle(question.answer, fields)
+                        self._settle(question.answer, fields)
             except HoldfastError as error:
                 for question in questions:
-                    _settle(question.answer, wire.from_error(error))
+                    self._settle(question.answer, wire.from_error(error))
 
     async def scan(
         self,
@@ -138,7 +144,7 @@ class Peer:
         fields = {"table": table, "partition": partition, "bounds": bounds, "limit": limit}
         async with self._stream("/internal/scan", {**fields, **asdict(terms)}) as values:
             async for value in values:
-                yield wire.to_rows(value)
+                yield self._rows(value)
 
     async def changes(
         self, table: str, partition: int, since: int | None, *, snapshot: bool, old: bool = False
@@ -153,6 +159,23 @@ class Peer:
     async def close(self) -> None:
         """Close its connections."""
         await self._http.aclose()
+
+    def _rows(self, fields: Any) -> Rows:
+        rows = wire.to_rows(fields)
+        return replace(rows, states={p: self._here(state) for p, state in rows.states.items()})
+
+    def _here(self, state: PartitionState) -> PartitionState:
+        known = state.checked_ms > 0
+        return replace(state, checked_ms=state.checked_ms - self._ahead_ms) if known else state
+
+    def _settle(self, answer: asyncio.Future[Rows], fields: Any) -> None:
+        if answer.done():  # the caller no longer waits
+            return
+        error = wire.error_of(fields)
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(self._rows(fields))
 
     @asynccontextmanager
     async def _stream(
@@ -197,13 +220,3 @@ async def _values(answer: httpx.Response) -> AsyncGenerator[Any, None]:
             if error is not None:
                 raise error
             yield value
-
-
-def _settle(answer: asyncio.Future[Rows], fields: Any) -> None:
-    if answer.done():  # the caller no longer waits
-        return
-    error = wire.error_of(fields)
-    if error is not None:
-        answer.set_exception(error)
-    else:
-        answer.set_result(wire.to_rows(fields))

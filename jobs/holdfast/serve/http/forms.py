@@ -6,6 +6,7 @@ A form serialises an answer's head, its batches and its end.  Every chunk is a w
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -61,7 +62,11 @@ def _gone(batch: pa.RecordBatch | None) -> dict[str, Any]:
 
 
 def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
-    """Position and lag of each partition that answered, for people and for `positions`."""
+    """Position and lag of each partition that answered, for people and for `positions`.
+
+    `checked_ago_ms` is for clients, whose clocks may differ; without it nothing is known.
+    """
+    now_ms = int(time.time() * 1000)
     return {
         str(number): {
             "position": state.position,
@@ -69,6 +74,7 @@ def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
             "restoring": state.restoring,
             "server": state.server,
             "checked_ms": state.checked_ms,
+            **({"checked_ago_ms": max(0, now_ms - state.checked_ms)} if state.checked_ms else {}),
         }
         for number, state in states.items()
     }

@@ -30,7 +30,14 @@ _TEXT, _WHOLE, _YES = {"type": "string"}, {"type": "integer"}, {"type": "boolean
 _ANY_OBJECT: _Json = {"type": "object", "additionalProperties": True}
 _ROW: _Json = {"type": "array", "items": {}}
 _PARTITION = _object(
-    {"position": _WHOLE, "lag": _WHOLE, "restoring": _YES, "server": _TEXT, "checked_ms": _WHOLE},
+    {
+        "position": _WHOLE,
+        "lag": _WHOLE,
+        "restoring": _YES,
+        "server": _TEXT,
+        "checked_ms": _WHOLE,
+        "checked_ago_ms": _WHOLE,
+    },
     ("position", "lag"),
 )
 _PARTITIONS: _Json = {"type": "object", "additionalProperties": _ref("Partition")}

@@ -59,7 +59,7 @@ export class Answer {
     if (!this.state) return;
     this.state.replaceChildren(pill("valid", "complete"));
     const lag = (this.states ?? []).reduce((sum, s) => sum + s.lag, 0);
-    const silent = (this.states ?? []).some((s) => s.checked_ms && Date.now() - s.checked_ms > SILENT_MS);
+    const silent = (this.states ?? []).some((s) => s.checked_ago_ms > SILENT_MS);
     const behind = silent ? "Kafka is silent, so how far behind is unknown"
       : lag ? `${brief(lag)} changelog offsets behind` : "up to date with the changelog";
     this.foot.textContent = [
