@@ -49,6 +49,8 @@ from holdfast.state.store import Found
 
 __all__ = ["RocksDbStore", "peek", "read_only"]
 
+_LOG = logging.getLogger(__name__)
+
 _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
     "none": DBCompressionType.none,
     "snappy": DBCompressionType.snappy,
@@ -60,7 +62,6 @@ _LOG_BYTES_MAX = 4 << 20
 _METADATA_BLOCK_BYTES = 4 << 10  # of a part of a filter or an index
 # During bulk loads: a memtable that fits the CPU cache takes a third less time to write.
 _BULK_MEMTABLE_BYTES = 4 << 20
-_LOG = logging.getLogger(__name__)
 _MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own minimum
 # The share of a memtable, 16 bits per key: lookups of missing keys are a fifth faster.
 _MEMTABLE_FILTER = 0.02

@@ -29,7 +29,7 @@ def test_how_old_an_answer_is_does_not_depend_on_whose_clock_is_right(off_s: flo
     theirs = int((time.time() + off_s) * 1000)
     state = PartitionState(0, 5, 7, checked_ms=theirs - 3_000)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(forms.time, "time", lambda: theirs / 1000)
+        patched.setattr(time, "time", lambda: theirs / 1000)
         told = forms.partitions({0: state, 1: PartitionState(1, 5, 5)})
     body = {"columns": [], "rows": [], "partitions": told}
     known, unknown = result_of(json.dumps(body).encode()).partitions.values()
