@@ -64,7 +64,7 @@ QUICK = replace(
     type=float,
     help="No run begins after this time, no repetition that would not end in it.",
 )
-@click.option("--under", default="", help="Starts the peers' processes: 'systemd-run --scope …'.")
+@click.option("--under", default="", help="Command that starts the peers' processes.")
 @click.option("--set", "settings", multiple=True, help="A setting of Holdfast, key=value.")
 @click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")

@@ -131,8 +131,8 @@ class Session:
             topics = self._input(step.workload.input, count)
         batch = max(1, min(self._size.batch, count // 8))
         folder = self._work / name
-        case = Case(self._cluster.bootstrap, name, topics, step.workload.query, folder, batch)
-        case = replace(case, under=self._size.under)
+        query, under = step.workload.query, self._size.under
+        case = Case(self._cluster.bootstrap, name, topics, query, folder, batch, under=under)
         form = INPUTS[step.workload.input].form
         if form != "JSON":
             case = replace(case, form=form, registry=self._cluster.registry())

@@ -158,7 +158,7 @@ class Size:
         latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
         batch: the largest micro-batch of Spark alone, in records; at most an eighth of them.
         once: slow peers: in the first round only, and with 1/`once_share` of the records.
-        under: the command that starts peers' commands; what limits their memory, say.
+        under: the command that starts the peers' processes, to limit their memory for example.
         minutes: no run begins after that, no repetition that would not end in it.
     """
 

@@ -203,19 +203,16 @@ def _close(db: Rdict, path: Path) -> None:
     deadline = time.monotonic() + _READS_END_S
     while True:
         try:
-            db.close()
+            return db.close()
         except Exception as error:
             if _BORROWED not in str(error):
-                _LOG.warning("The store at %s was closed without a flush: %s", path, str(error))
-            elif time.monotonic() > deadline:
+                return _LOG.warning("The store at %s was closed without a flush: %s", path, error)
+            if time.monotonic() > deadline:
                 raise StoreLocked(
                     f"The store at {path} is still being read after {_READS_END_S:.0f} s.",
                     action="wait for the reads to end; until then it cannot be opened again.",
                 ) from error
-            else:
-                time.sleep(_READS_POLL_S)
-                continue
-        return
+        time.sleep(_READS_POLL_S)
 
 
 def _in_ranges(
@@ -357,8 +354,8 @@ def _table_options(settings: RocksDbSettings) -> BlockBasedOptions:
     # Within the cache, so that the cache's limit covers them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    # A filter is one block for each file else, larger than a shard of the cache from a million rows
-    # on: it would be read again for every key (ADR 66).
+    # A filter in one block is larger than a shard of the cache from two million rows in a file on,
+    # and is then read again for every key (ADR 64).
     table.set_index_type(BlockBasedIndexType.two_level_index_search())
     table.set_partition_filters(True)
     table.set_metadata_block_size(_METADATA_BLOCK_BYTES)

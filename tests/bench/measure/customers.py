@@ -1,7 +1,7 @@
-"""Is a table by customer right, where it is too large to be sorted: N and the sum of each.
+"""Is a table by customer right?  For tables that are too large to be sorted.
 
-The input is drawn again from its seed; of the sink, each topic partition's last result of each
-customer is read.  Both are columns with a place for each customer.
+The input is drawn again from its seed; the sink is read.  Of both, N and the sum are columns with
+a place for each customer.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ Table = npt.NDArray[np.int32]
 """N and the sum, a column for each customer; N is 0 where there is no row."""
 
 _SHOWN = 3
+_NONE = b'{"N":0,"TOTAL":0}'
 
 
 def wrong_customers(client: Mapping[str, str], sink: str, spec: Input, records: int) -> str:
@@ -69,11 +70,11 @@ def last_totals(found: Iterable[tuple[bytes | None, bytes | None]], keys: int) -
     table = np.zeros((2, keys), np.int32)
     for key, value in found:
         customer, _, _, n, total = total_row(Query.CUSTOMER, key, value or _NONE)
-        table[:, customer] = n, total
+        try:
+            table[:, customer] = n, total
+        except (IndexError, OverflowError) as error:
+            raise ValueError(f"{value!r} of key {key!r} is no row of {keys:,} customers") from error
     return table
-
-
-_NONE = b'{"N":0,"TOTAL":0}'
 
 
 def _of_partition(

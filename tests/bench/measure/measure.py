@@ -110,9 +110,9 @@ Member = tuple[int, float]
 class Tree:
     """Samples the processes of some sessions from a thread until `stop`.
 
-    CPU (user and system) and bytes written of a process that ended stay as they were at the last
-    sample, at most 0.2 s before.  Memory is proportional (PSS: shared pages count once in all)
-    where the system tells, else resident.
+    CPU (user and system) of a process that ended stays as it was at the last sample, at most
+    0.2 s before, and what it has written, at most 1 s before.  Memory is
+    proportional (PSS: shared pages count once in all) where the system tells, else resident.
     """
 
     timeline: list[tuple[float, float]] = field(default_factory=list)
@@ -166,13 +166,11 @@ class Tree:
         for process in members:
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
-                member = (process.pid, process.create_time())
-                self._cpu[member] = times.user + times.system
-                if hasattr(process, "io_counters"):
-                    self._written[member] = process.io_counters().write_bytes
+                self._cpu[process.pid, process.create_time()] = times.user + times.system
         self.timeline.append((time.monotonic(), sum(self._cpu.values())))
         if memory:
             self._sample_memory(members)
+            self._sample_written(members)
 
     def _sample_memory(self, members: Sequence[psutil.Process]) -> None:
         """Proportional memory costs the system a walk through all pages: at a new peak only."""
@@ -183,6 +181,12 @@ class Tree:
         if resident > self._resident:
             self._resident = resident
             self.peak_bytes = max(self.peak_bytes, sum(memory_of(m.pid) for m in members))
+
+    def _sample_written(self, members: Sequence[psutil.Process]) -> None:
+        for process in members:
+            with contextlib.suppress(psutil.Error, AttributeError):  # macOS does not tell
+                written = process.io_counters().write_bytes
+                self._written[process.pid, process.create_time()] = written
 
     def _members(self) -> Iterable[psutil.Process]:
         for pid in psutil.pids():
@@ -203,12 +207,12 @@ def memory_of(pid: int) -> int:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder, each inode once: links take no space."""
-    sizes: dict[int, int] = {}
+    """Bytes of all files in a folder; of a file with several links once."""
+    sizes: dict[tuple[int, int], int] = {}
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             found = path.lstat()
-            sizes[found.st_ino] = found.st_size
+            sizes[found.st_dev, found.st_ino] = found.st_size
     return sum(sizes.values())
 
 

@@ -87,7 +87,8 @@ def _header(report: Report) -> str:
     lines += [f"* {title}: {notes}" for title, notes in report.peers.values()]
     return "\n".join(lines) + (
         "\n\nMedians of the rounds (least to most); in brackets how many times better Holdfast is."
-        " The steady rate and its CPU leave out the first eighth of the records, for every peer;"
+        " The steady rate and its CPU leave out the first eighth of the records, for every peer,"
+        " and in (a1) and (a100) each key's first record;"
         " CPU is that of the peer's whole process tree, without the broker; memory is"
         " proportional (PSS).\n"
     )

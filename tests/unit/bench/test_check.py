@@ -283,3 +283,9 @@ def test_a_table_of_many_customers_is_compared_row_by_row() -> None:
     assert "1 are wrong (N and sum): (7: [0, 0] for" in wrong_columns(gone, wanted)
     more = last_totals([*results, (b"c00000008", b'{"N":99,"TOTAL":1}')], 1_000)
     assert "(8: [99, 1] for" in wrong_columns(more, wanted)
+    for key, value in (
+        (b"c00001000", b'{"N":1,"TOTAL":1}'),
+        (b"c00000001", b'{"N":1,"TOTAL":%d}' % 2**40),
+    ):
+        with pytest.raises(ValueError, match="is no row of 1,000 customers"):
+            last_totals([(key, value)], 1_000)

@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from rocksdict import BlockBasedIndexType, BlockBasedOptions
 
 from holdfast.config.settings import RocksDbSettings
 from holdfast.errors import (
@@ -25,7 +26,8 @@ from holdfast.errors import (
     StoreLocked,
     VolumeFull,
 )
-from holdfast.state.rocksdb import RocksDbStore, _shared_cache, peek, translate
+from holdfast.state import rocksdb
+from holdfast.state.rocksdb import RocksDbStore, _shared_cache, _table_options, peek, translate
 
 SETTINGS = RocksDbSettings()
 WRITER = """
@@ -296,7 +298,7 @@ def test_a_store_opened_again_reads_through_the_shared_cache(tmp_path: Path) -> 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system tells no bytes read")
 def test_a_filter_that_is_larger_than_the_cache_is_not_read_for_each_key(tmp_path: Path) -> None:
     rows = 500_000
-    with _opened(tmp_path, replace(SETTINGS, block_cache_bytes=1 << 20)) as store:
+    with closing(RocksDbStore(tmp_path, replace(SETTINGS, block_cache_bytes=1 << 20))) as store:
         store.begin_bulk()
         for start in range(0, rows, 50_000):
             scattered = (n * 7_919 % rows for n in range(start, start + 50_000))
@@ -315,13 +317,29 @@ def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
-@contextmanager
-def _opened(path: Path, settings: RocksDbSettings) -> Iterator[RocksDbStore]:
-    store = RocksDbStore(path, settings)
-    try:
-        yield store
-    finally:
-        store.close()
+def _in_one_block(settings: RocksDbSettings) -> BlockBasedOptions:
+    """The options of the versions whose filters and indexes were not in parts."""
+    table = _table_options(settings)
+    table.set_partition_filters(False)
+    table.set_index_type(BlockBasedIndexType.binary_search())
+    return table
+
+
+@pytest.mark.parametrize("older_first", [True, False])
+def test_versions_read_each_others_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older_first: bool
+) -> None:
+    kinds = [_in_one_block, _table_options]
+    written: list[bytes] = []
+    for number, kind in enumerate([*(kinds if older_first else kinds[::-1]), kinds[0]]):
+        monkeypatch.setattr(rocksdb, "_table_options", kind)
+        with closing(RocksDbStore(tmp_path, SETTINGS)) as store:
+            written += [b"%d-%05d" % (number, n) for n in range(10_000)]
+            store.begin_bulk()
+            store.write([(key, key) for key in written[-10_000:]], [])
+            store.end_bulk()
+            assert store.get_many(written) == written
+            assert store.get_many([b"%d-none" % n for n in range(1_000)]) == [None] * 1_000
 
 
 def test_a_peek_sees_an_open_store_and_leaves_it_alone(tmp_path: Path) -> None:
