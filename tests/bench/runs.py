@@ -18,7 +18,7 @@ from tests.bench.report.outcome import Outcome
 from tests.bench.running import Running
 from tests.bench.systems.broker import Cluster
 from tests.bench.systems.peers import Case, Peer
-from tests.bench.workloads import INPUTS, WORKLOADS, Query
+from tests.bench.workloads import INPUTS, WORKLOADS, Kind, Query
 
 __all__ = ["Run", "grown", "judged", "kill", "restore", "throughput"]
 
@@ -176,9 +176,9 @@ def judged(run: Run, outcome: Outcome) -> Outcome:
 
 def _wrong(run: Run) -> str:
     client, case = run.cluster.client, run.case
-    spec = INPUTS[WORKLOADS[run.outcome.workload].input]
-    if spec.each_first:
-        return wrong_customers(client, case.sink_topic, spec, run.records)
+    workload = WORKLOADS[run.outcome.workload]
+    if workload.kind is Kind.GROWN:
+        return wrong_customers(client, case.sink_topic, INPUTS[workload.input], run.records)
     if case.query is not Query.JOIN:
         return wrong_totals(client, case.input_topic, case.sink_topic, case.query, run.records)
     orders = Orders.made(INPUTS["orders"], run.records // len(case.topics), SEED)

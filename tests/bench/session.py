@@ -14,6 +14,7 @@ from holdfast.transport.registry import open_registry
 from tests.bench.encoded import SCHEMAS, encoder
 from tests.bench.input import Record, made, write
 from tests.bench.measure.latency import latency
+from tests.bench.measure.rescaled import rescaled
 from tests.bench.report.outcome import Outcome
 from tests.bench.report.screen import Screen
 from tests.bench.runs import Run, grown, kill, restore, throughput
@@ -53,6 +54,7 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
                 once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
                 able = workload.kind not in _RESTORED or peer.can_restore
                 able = able and workload.query in peer.queries
+                able = able and (workload.kind is not Kind.RESCALE or bool(peer.rescaling))
                 able = able and (peer.reads_registered or INPUTS[workload.input].form == "JSON")
                 if able and (number == 1 or not once):
                     follows = number == 1 and restores and workload.name == "a"
@@ -114,21 +116,21 @@ class Session:
             return kill(run, lose=step.workload.kind is Kind.LOSE)
         if step.workload.kind is Kind.GROWN:
             return grown(run)
+        if step.workload.kind is Kind.RESCALE and step.peer.rescaling:
+            return rescaled(run, step.peer.rescaling(run.case))
         return throughput(run)
 
     def _records(self, step: Step) -> int:
         slow = step.peer.name in self._size.once
         records = self._size.records // step.workload.part
+        if step.workload.kind is Kind.RESCALE:
+            return INPUTS[step.workload.input].keys
         if step.workload.kind is Kind.GROWN:
             records += INPUTS[step.workload.input].keys
         return records // self._size.once_share if slow else records
 
     def _case(self, step: Step, name: str, count: int) -> Case:
-        if step.workload.kind is Kind.LATENCY:
-            topics: tuple[str, ...] = (f"{name}-input",)
-            self._cluster.create(topics[0])
-        else:
-            topics = self._input(step.workload.input, count)
+        topics = self._topics(step.workload, name, count)
         batch = max(1, min(self._size.batch, count // 8))
         folder = self._work / name
         query, under = step.workload.query, self._size.under
@@ -139,18 +141,28 @@ class Session:
         self._cluster.create(case.sink_topic)
         return case
 
-    def _input(self, name: str, count: int) -> tuple[str, ...]:
-        """The topics of an input, written the first time they are asked for."""
-        if (name, count) not in self._written:
-            topics: list[str] = []
-            parts = len(INPUTS[name].topics)
-            for stream, chunks in self._made(name, count):
-                topics.append(f"input-{name}-{stream}-{count}")
-                self._cluster.create(topics[-1])
-                with self._screen.bar(f"writing {topics[-1]}", count // parts) as tell:
-                    write(self._cluster.client, topics[-1], chunks, tell)
-            self._written[name, count] = tuple(topics)
-        return self._written[name, count]
+    def _topics(self, workload: Workload, name: str, count: int) -> tuple[str, ...]:
+        """The input topics of a run; what a load is written into is this run's own."""
+        if workload.kind is Kind.RESCALE:
+            return self._input(workload.input, count, f"{name}-input")
+        if workload.kind is Kind.LATENCY:
+            self._cluster.create(f"{name}-input")
+            return (f"{name}-input",)
+        if (workload.input, count) not in self._written:
+            topics = self._input(workload.input, count, f"input-{workload.input}")
+            self._written[workload.input, count] = topics
+        return self._written[workload.input, count]
+
+    def _input(self, name: str, count: int, prefix: str) -> tuple[str, ...]:
+        """Writes an input; its topics."""
+        topics: list[str] = []
+        parts = len(INPUTS[name].topics)
+        for stream, chunks in self._made(name, count):
+            topics.append(f"{prefix}-{stream}-{count}")
+            self._cluster.create(topics[-1])
+            with self._screen.bar(f"writing {topics[-1]}", count // parts) as tell:
+                write(self._cluster.client, topics[-1], chunks, tell)
+        return tuple(topics)
 
     def _made(self, name: str, count: int) -> list[tuple[str, Iterator[list[Record]]]]:
         spec = INPUTS[name]

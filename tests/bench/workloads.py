@@ -56,6 +56,7 @@ class Kind(StrEnum):
     KILL = "kill"
     LOSE = "lose"  # killed, and the volume is lost
     GROWN = "grown"  # of a table that has all its keys; then started again; then restored
+    RESCALE = "rescale"  # a table that has all its keys, under a steady load
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ INPUTS = {
         Input("zipf", skew=1.2),
         Input("many-keys", keys=10_000_000),
         Input("few-keys-each", each_first=True),
+        Input("many-keys-each", keys=10_000_000, each_first=True),
         Input("most-keys-each", keys=100_000_000, each_first=True),
         Input("hot", hot=0.9),
         Input("shelves", titles=1_000),
@@ -144,6 +146,8 @@ WORKLOADS = {
             "l10", "SIGKILL and volume lost, 10 M keys", Query.CUSTOMER, "many-keys", Kind.LOSE
         ),
         Workload("g10", "SIGKILL, 10 M keys", Query.CUSTOMER, "many-keys", Kind.KILL),
+        Workload("r1", "rescaled, 1 M keys", Query.CUSTOMER, "few-keys-each", Kind.RESCALE),
+        Workload("r10", "rescaled, 10 M keys", Query.CUSTOMER, "many-keys-each", Kind.RESCALE),
     )
 }
 

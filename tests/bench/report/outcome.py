@@ -33,6 +33,9 @@ METRICS = {
     "restore_s": Metric("restore", "s", more_is_better=False),
     "restore_with_start_s": Metric("restore with process start", "s", more_is_better=False),
     "recovery_s": Metric("kill to next commit", "s", more_is_better=False),
+    "usual_pause_s": Metric("longest time without a commit before", "s", more_is_better=False),
+    "pause_s": Metric("longest time without a commit", "s", more_is_better=False),
+    "rescale_s": Metric("from the order to the next generation", "s", more_is_better=False),
 }
 
 

@@ -13,6 +13,7 @@ from tests.bench.workloads import PARTITIONS, Query
 
 __all__ = ["Holdfast", "statements"]
 
+_HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 _WINDOWS = {
     Query.WINDOW: "WINDOW TUMBLING (SIZE 5 MINUTES) ",
     Query.SESSION: "WINDOW SESSION (5 MINUTES, GRACE PERIOD 24 HOURS) ",
@@ -94,15 +95,20 @@ class Holdfast:
         """Nothing: it is the checkout's own."""
 
     def commands(self, case: Case) -> list[Command]:
+        return [self._command(case, "run", "--sql", statements(case))]
+
+    def rescaling(self, case: Case) -> Command:
+        return self._command(case, "rescale", self._query_id(case), "--state-partitions", "64")
+
+    def _command(self, case: Case, *words: str) -> Command:
         given = [
             f"bootstrap.servers={case.bootstrap}",
             f"application.id={case.application}",
             *_registry(case),
             *self._settings,
         ]
-        holdfast = str(Path(sys.executable).parent / "holdfast")
-        argv = [holdfast, "run", "--sql", statements(case), "--home", str(case.folder)]
-        return [Command([*argv, *(part for value in given for part in ("--set", value))])]
+        options = (part for value in given for part in ("--set", value))
+        return Command([_HOLDFAST, *words, "--home", str(case.folder), *options])
 
     def group(self, case: Case) -> str:
         return consumer_group(case.application, self._query_id(case))

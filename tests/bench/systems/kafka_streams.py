@@ -30,6 +30,7 @@ class KafkaStreams:
     name = "kafka-streams"
     title = "Kafka Streams"
     can_restore = True
+    rescaling = None
     reads_registered = True
     queries = frozenset(Query)
 

@@ -91,6 +91,10 @@ class Peer(Protocol):
     def state_folders(self, case: Case) -> list[Path]:
         """The folders that a lost volume takes away."""
 
+    @property
+    def rescaling(self) -> Callable[[Case], Command] | None:
+        """The command that gives a running table 64 state partitions; None: there is none."""
+
     def restored(self, case: Case) -> Restored | None:
         """The restore after the last start, once it is done."""
 

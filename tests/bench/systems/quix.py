@@ -25,6 +25,7 @@ class Quix:
     name = "quix"
     title = "Quix Streams"
     can_restore = False
+    rescaling = None
     reads_registered = False
     queries = TABLES
 

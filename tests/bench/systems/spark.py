@@ -21,6 +21,7 @@ class Spark:
     name = "spark"
     title = "Spark"
     can_restore = False
+    rescaling = None
     reads_registered = False
     queries = TABLES
     notes = (

@@ -17,6 +17,7 @@ from tests.bench.measure.measure import (
     rate,
     sum_at,
 )
+from tests.bench.measure.rescaled import longest_pause
 
 _SPIN_S = 0.6
 _SPIN = f"""
@@ -74,6 +75,13 @@ def test_progress_is_followed_where_it_changes() -> None:
     told = iter([0, 0, 40, 40, 100])
     marks = follow(lambda: next(told), lambda mark: mark.records >= 100, every_s=0.0)
     assert [mark.records for mark in marks] == [0, 40, 100]
+
+
+def test_the_longest_pause_is_between_two_commits_or_after_the_last() -> None:
+    steady = [Mark(0.0, 5), Mark(1.0, 6), Mark(2.0, 6), Mark(3.5, 7), Mark(4.0, 8)]
+    assert longest_pause(steady) == 2.5
+    assert longest_pause([*steady, Mark(9.0, 8)]) == 5.0
+    assert longest_pause(steady[:1]) == 0.0
 
 
 def test_a_tree_counts_a_child_that_has_ended() -> None:

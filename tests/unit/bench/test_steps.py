@@ -132,3 +132,8 @@ def test_an_input_of_one_topic_is_spaced_and_ends_by_now() -> None:
 
 def test_every_workload_has_an_input() -> None:
     assert {w.input for w in WORKLOADS.values()} <= INPUTS.keys()
+
+
+def test_only_a_peer_that_can_rescale_while_it_runs_is_rescaled() -> None:
+    found = steps(replace(FULL, workloads=("r1", "r10"), rounds=2), _peers())
+    assert _names(found) == [("r1", "holdfast"), ("r10", "holdfast")]
