@@ -14,7 +14,7 @@ from holdfast.transport.registry import open_registry
 from tests.bench.encoded import SCHEMAS, encoder
 from tests.bench.input import Record, made, write
 from tests.bench.measure.latency import latency
-from tests.bench.measure.rescaled import rescaled
+from tests.bench.measure.steady import rescaled, volume_lost
 from tests.bench.report.outcome import Outcome
 from tests.bench.report.screen import Screen
 from tests.bench.runs import Run, grown, kill, restore, throughput
@@ -63,7 +63,8 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
 
 
 _KILLS = (Kind.KILL, Kind.LOSE)
-_RESTORED = (*_KILLS, Kind.GROWN)
+_LOADED = (Kind.RESCALE, Kind.LOSE_LOADED)
+_RESTORED = (*_KILLS, Kind.GROWN, Kind.LOSE_LOADED)
 
 
 class Session:
@@ -116,6 +117,8 @@ class Session:
             return kill(run, lose=step.workload.kind is Kind.LOSE)
         if step.workload.kind is Kind.GROWN:
             return grown(run)
+        if step.workload.kind is Kind.LOSE_LOADED:
+            return volume_lost(run)
         if step.workload.kind is Kind.RESCALE and step.peer.rescaling:
             return rescaled(run, step.peer.rescaling(run.case))
         return throughput(run)
@@ -123,7 +126,7 @@ class Session:
     def _records(self, step: Step) -> int:
         slow = step.peer.name in self._size.once
         records = self._size.records // step.workload.part
-        if step.workload.kind is Kind.RESCALE:
+        if step.workload.kind in _LOADED:
             return INPUTS[step.workload.input].keys
         if step.workload.kind is Kind.GROWN:
             records += INPUTS[step.workload.input].keys
@@ -143,7 +146,7 @@ class Session:
 
     def _topics(self, workload: Workload, name: str, count: int) -> tuple[str, ...]:
         """The input topics of a run; what a load is written into is this run's own."""
-        if workload.kind is Kind.RESCALE:
+        if workload.kind in _LOADED:
             return self._input(workload.input, count, f"{name}-input")
         if workload.kind is Kind.LATENCY:
             self._cluster.create(f"{name}-input")

@@ -57,6 +57,7 @@ class Kind(StrEnum):
     LOSE = "lose"  # killed, and the volume is lost
     GROWN = "grown"  # of a table that has all its keys; then started again; then restored
     RESCALE = "rescale"  # a table that has all its keys, under a steady load
+    LOSE_LOADED = "lose-loaded"  # the same, killed, and the volume is lost
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,26 @@ WORKLOADS = {
             "l10", "SIGKILL and volume lost, 10 M keys", Query.CUSTOMER, "many-keys", Kind.LOSE
         ),
         Workload("g10", "SIGKILL, 10 M keys", Query.CUSTOMER, "many-keys", Kind.KILL),
-        Workload("r1", "rescaled, 1 M keys", Query.CUSTOMER, "few-keys-each", Kind.RESCALE),
-        Workload("r10", "rescaled, 10 M keys", Query.CUSTOMER, "many-keys-each", Kind.RESCALE),
+        Workload(
+            "s1",
+            "SIGKILL and volume lost under load, 1 M keys",
+            Query.CUSTOMER,
+            "few-keys-each",
+            Kind.LOSE_LOADED,
+        ),
+        Workload(
+            "s10",
+            "SIGKILL and volume lost under load, 10 M keys",
+            Query.CUSTOMER,
+            "many-keys-each",
+            Kind.LOSE_LOADED,
+        ),
+        Workload(
+            "r1", "rescaled under load, 1 M keys", Query.CUSTOMER, "few-keys-each", Kind.RESCALE
+        ),
+        Workload(
+            "r10", "rescaled under load, 10 M keys", Query.CUSTOMER, "many-keys-each", Kind.RESCALE
+        ),
     )
 }
 

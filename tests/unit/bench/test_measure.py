@@ -17,7 +17,7 @@ from tests.bench.measure.measure import (
     rate,
     sum_at,
 )
-from tests.bench.measure.rescaled import longest_pause
+from tests.bench.measure.steady import longest_pause, next_commit
 
 _SPIN_S = 0.6
 _SPIN = f"""
@@ -82,6 +82,13 @@ def test_the_longest_pause_is_between_two_commits_or_after_the_last() -> None:
     assert longest_pause(steady) == 2.5
     assert longest_pause([*steady, Mark(9.0, 8)]) == 5.0
     assert longest_pause(steady[:1]) == 0.0
+
+
+def test_a_commit_that_is_told_just_after_the_kill_was_made_before_it() -> None:
+    marks = [Mark(10.1, 5), Mark(10.3, 9), Mark(13.0, 12), Mark(14.0, 20)]
+    assert next_commit(marks, killed=10.0) == 13.0
+    with pytest.raises(RuntimeError, match="nothing was committed"):
+        next_commit(marks[:2], killed=10.0)
 
 
 def test_a_tree_counts_a_child_that_has_ended() -> None:

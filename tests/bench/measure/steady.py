@@ -1,10 +1,15 @@
-"""How long a table has no results while it gets another number of state partitions."""
+"""How long a table that has all its keys has no results under a steady load.
+
+The case's input topic holds the records that fill the table, and nobody else reads it: the load
+is written into it.
+"""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,41 +21,74 @@ from tests.bench.running import Running
 from tests.bench.runs import Run, judged
 from tests.bench.systems.peers import Command
 
-__all__ = ["longest_pause", "rescaled"]
+__all__ = ["longest_pause", "next_commit", "rescaled", "volume_lost"]
 
 _USUAL_S = 10.0  # of steady load before the order, and after the rescale
 _LIMIT_S = 1_800.0
+_LOST_S = 60.0  # of steady load after a kill
+_TOLD_S = 0.5  # what was committed before a kill has been told by then
 _EVERY_S = 0.02
 
 
 def rescaled(run: Run, command: Command) -> Outcome:
-    """The longest time between two commits under a steady load, before a rescale and over it.
-
-    The case's input topic holds the records that fill the table, and nobody else reads it: the
-    load is written into it.
+    """The longest time between two commits, before a rescale and over it.
 
     Args:
         command: of the peer; it ends once the table has its new state partitions.
     """
+
+    def rescale(running: Running, before: list[Mark]) -> dict[str, float]:
+        began = time.monotonic()
+        during = _follow(run, running, _started(run, command))
+        took = time.monotonic() - began
+        during += _watch(run, running, _USUAL_S)
+        return {"pause_s": longest_pause(before[-1:] + during), "rescale_s": took}
+
+    return _loaded(run, rescale)
+
+
+def volume_lost(run: Run) -> Outcome:
+    """From SIGKILL of a process, whose volume is lost, to the next commit."""
+
+    def lose(running: Running, before: list[Mark]) -> dict[str, float]:
+        pid, restart = run.peer.victim(run.case, running.pids)
+        volume = run.peer.volume_of(run.case, pid)
+        killed = time.monotonic()
+        running.kill(pid, restart=restart)
+        shutil.rmtree(volume, ignore_errors=True)
+        return {"recovery_s": next_commit(_watch(run, running, _LOST_S), killed) - killed}
+
+    return _loaded(run, lose)
+
+
+def _loaded(run: Run, work: Callable[[Running, list[Mark]], dict[str, float]]) -> Outcome:
+    """Fills the table, and measures under the load; `work` gets the marks before it."""
     with Running(run.peer, run.case) as running:
         _until(run, running, run.records)
         with load(run.cluster.bootstrap, run.case.input_topic):
             _until(run, running, run.records + RATE)  # it has started
             before = _watch(run, running, _USUAL_S)
-            began = time.monotonic()
-            asked = _started(run, command)
-            during = _follow(run, running, asked)
-            took = time.monotonic() - began
-            during += _watch(run, running, _USUAL_S)
+            values = work(running, before)
         total = run.cluster.size(run.case.input_topic)
         _until(run, running, total)
-    values = {
-        "usual_pause_s": longest_pause(before),
-        "pause_s": longest_pause(before[-1:] + during),
-        "rescale_s": took,
-        "peak_mb": running.tree.peak_bytes / 1e6,
-    }
+    usual, peak_mb = longest_pause(before), running.tree.peak_bytes / 1e6
+    values = {"usual_pause_s": usual, **values, "peak_mb": peak_mb}
     return judged(replace(run, records=total), replace(run.outcome, records=total, values=values))
+
+
+def next_commit(marks: Sequence[Mark], killed: float) -> float:
+    """The moment of the first commit that no process made that was killed before.
+
+    A commit that had been made by then is told a moment later.
+
+    Raises:
+        RuntimeError: there is none among the marks.
+    """
+    there = max((mark.records for mark in marks if mark.at < killed + _TOLD_S), default=0)
+    for mark in marks:
+        if mark.records > there:
+            return mark.at
+    raise RuntimeError("nothing was committed after the kill")
 
 
 def longest_pause(marks: Sequence[Mark]) -> float:
