@@ -73,7 +73,8 @@ def run(
     Raises:
         HoldfastError: a query could not start or continue.
     """
-    topology, stop = _registered(topology, settings), threading.Event()
+    need_queries(topology)
+    stop = threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
     board = Scoreboard(
@@ -88,6 +89,9 @@ def run(
         layouts = Layouts(book)
         lease = Lease(settings, book, this_driver(settings), stop)
         with _leased(lease, take_over=take_over):
+            owners = _owners(admin, settings)
+            owners.check_all(topology.queries, settings.application_id)  # before it makes anything
+            topology = _registered(topology, settings)
             topics = _topics(admin, settings, topology, layouts)
             with _spark(settings, stop) as context:
                 state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
@@ -99,7 +103,7 @@ def run(
                     context, settings, admin, cluster, state_dir, _told(board, tracer), health,
                     Cutting(admin, settings, topology.queries), internal_topics=internal,
                     not_whole=internal | beginning.not_whole,
-                    owners=_owners(admin, settings), layouts=layouts, tracer=tracer,
+                    owners=owners, layouts=layouts, tracer=tracer,
                 )  # fmt: skip
                 runs = [run_of(services, q, topics[q.id]) for q in topology.queries]
                 health.phase("preparing the queries")
@@ -133,7 +137,6 @@ def _told(board: Scoreboard, tracer: Tracer | None) -> OnReports:
 
 def _registered(topology: Topology, settings: Settings) -> Topology:
     """The Topology with the ids of its sinks' schemas; asks a registry only if there are any."""
-    need_queries(topology)
     if not any(to_register(topology)):
         return topology
     return with_registered(topology, open_registry(settings.registry.client()))
@@ -156,9 +159,7 @@ def _owners(admin: Admin, settings: Settings) -> SinkOwners:
 def _topics(
     admin: Admin, settings: Settings, topology: Topology, layouts: Layouts
 ) -> dict[str, QueryTopics]:
-    queries = topology.queries
-    _owners(admin, settings).check_all(queries, settings.application_id)  # before any is made
-    return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in queries}
+    return {q.id: ensure_topics(admin, settings, q, layouts.of(q.id)) for q in topology.queries}
 
 
 @contextmanager

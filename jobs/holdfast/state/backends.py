@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from pathlib import Path
 from typing import Protocol
 
@@ -94,17 +95,22 @@ def place_of_stores(settings: StateSettings, volume: Volume, application_id: str
     return RemoteStores(settings.remote, application_id) if remote else volume
 
 
-def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int], int]:
+def survey_positions(
+    volume: Volume, application_id: str, known: Container[tuple[str, int]] = ()
+) -> dict[tuple[str, int], int]:
     """The changelog offset of each store of an application, without opening the stores.
 
     Omits stores that are empty, cannot be read or hold another store's rows.
+
+    Args:
+        known: stores to leave out: reading one replays its log, which takes a tenth of a second.
 
     Returns:
         Next offset to replay, by (query id, state partition).
     """
     found = {}
     for application, query_id, partition in volume.stores():
-        if application != application_id:
+        if application != application_id or (query_id, partition) in known:
             continue
         path = volume.store_path(application, query_id, partition)
         try:

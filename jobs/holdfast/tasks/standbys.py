@@ -59,13 +59,12 @@ class _Standby:
     kept_ms: int = 0
     kept_asked: float = float("-inf")
 
-    def close(self) -> None:
-        """Waits until its store is not in use, and closes it."""
+    def take(self) -> TableStore | None:
+        """Its open store, as soon as that is not in use; the standby never opens one again."""
         self.left = True
         with self.lock:
             store, self.store = self.store, None
-            if store is not None:
-                store.close()
+            return store
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class Standbys:
                 deleted, unless they are wanted or opened by then.
         """
         for key in [k for k in self._standbys if k not in wanted]:
-            self.leave(*key)
+            self._leave(*key)
         with self._lock:
             for key, plan in wanted.items():
                 known = self._standbys.get(key)
@@ -121,13 +120,28 @@ class Standbys:
                 self._thread.start()
         self._wanted.set()
 
-    def leave(self, state_name: str, partition: int) -> None:
-        """Gives a store up, and closes it, so that a state task can open it."""
+    def take(self, state_name: str, partition: int) -> TableStore | None:
+        """Gives a store up for a state task, which goes on with it as it is, and closes it.
+
+        Returns:
+            The open store; None if the task has to open it: there is none, a restore of it was
+            interrupted, or it is in a database, where opening it makes the task its owner.
+        """
         with self._lock:
             self._spare.pop((state_name, partition), None)
             standby = self._standbys.pop((state_name, partition), None)
-        if standby is not None:
-            standby.close()
+        store = standby.take() if standby is not None else None
+        if standby is None or store is None:
+            return None
+        if standby.plan.settings.state.on_volumes and store.counted:
+            return store
+        store.close()
+        return None
+
+    def _leave(self, state_name: str, partition: int) -> None:
+        store = self.take(state_name, partition)
+        if store is not None:
+            store.close()
 
     def states(self) -> tuple[StandbyState, ...]:
         """All standbys, sorted by state name and state partition."""

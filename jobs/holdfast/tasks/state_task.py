@@ -152,11 +152,12 @@ class StateTask:
 
     # -- step 0 ------------------------------------------------------------------------------
 
-    def open(self, least: int = 0) -> TaskReport:
+    def open(self, least: int = 0, store: TableStore | None = None) -> TaskReport:
         """Fences predecessors, restores the store and reads the last commit marker.
 
         Args:
             least: the changelog offset that the store had reached, as the driver knows.
+            store: its open store on the volume, from now on this task's; None: it is opened.
 
         Raises:
             NotOwner: the store is far behind it, because its volume was lost.
@@ -165,6 +166,7 @@ class StateTask:
             HangingTransaction: a predecessor's open transaction cannot be ended.
             Moved: the state has moved by a rescale, or is about to.
         """
+        self._store = store
         plan, settings = self._plan, self._plan.settings
         transactional_id = state_transactional_id(
             settings.application_id, plan.query.id, self._partition, plan.generation
@@ -175,7 +177,7 @@ class StateTask:
         self._producer.init()
         admin = shared_admin(settings.client())
         admin.await_ended(plan.changelog, self._partition, _ENDED_S)
-        self._store = open_store(plan, self._partition, self._volume)
+        self._store = store or open_store(plan, self._partition, self._volume)
         self._check_place(self.position, least)
         kept_ms = tombstones_kept_ms(plan, admin)
         self._store, source = from_snapshot(

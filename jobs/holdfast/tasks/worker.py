@@ -124,7 +124,8 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
         if app == application_id
     }
     followed = {(s.state_name, s.partition): s.position for s in _standbys.states()}
-    positions = survey_positions(volume, application_id) | followed | still_open
+    held = followed | still_open
+    positions = survey_positions(volume, application_id, held) | held
     return StoreSurvey(_where(volume.ordinal), positions)
 
 
@@ -295,10 +296,9 @@ def _answer(
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
                 return replace(work(open_task), snapshot=_snapshots.state(key), began_s=began)
             _close(key)
-        _standbys.leave(plan.state_name, partition)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
-        opened = task.open(assigned.position)
+        opened = task.open(assigned.position, _standbys.take(plan.state_name, partition))
         _snapshots.follow(plan, partition, task.store, volume)
         worked = replace(work(task), snapshot=_snapshots.state(key), began_s=began)
         return _with_restore(opened, worked)

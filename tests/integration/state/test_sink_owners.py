@@ -100,7 +100,8 @@ def test_a_job_whose_sink_has_an_owner_makes_nothing_before_it_is_refused(
     _owners(client).claim(query, sink.topic_id, "first")
     monkeypatch.setattr(job, "spark_context", no_spark)
     settings = Settings(name, bootstrap_servers=client["bootstrap.servers"], home=str(tmp_path))
-    topology = compile_text(SQL.format(query.sink.topic))
+    avro = "', VALUE_FORMAT='AVRO"  # no registry is there to be asked
+    topology = compile_text(SQL.format(query.sink.topic + avro))
     for start in (job.run, make_missing):  # `holdfast run`, `holdfast topics`
         with pytest.raises(SinkOwned, match="belongs to ctas_t of the application first"):
             start(topology, settings)

@@ -240,7 +240,7 @@ FINER = {
     "fenced-after-restore": Finer(_fenced_after_restore, _any),
     "standby-misses-rows": Finer(_as_on_processes("standby-misses-rows"), _any, "standbys"),
     "snapshot-misses-rows": Finer(_as_on_processes("snapshot-misses-rows"), _any, "snapshots"),
-    "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots"),
+    "snapshot-unchecked": Finer(_snapshot_unchecked, _damaged, "snapshots", 1_274),
     "savepoint-misses-rows": Finer(_savepoint_misses_rows, _any, "savepoints"),
     "savepoint-of-two-moments": Finer(_savepoint_of_two_moments, _any, "savepoints", 286),
     "rescale-misses-the-tail": Finer(_as_on_processes("rescale-misses-the-tail"), _any, "rescales"),

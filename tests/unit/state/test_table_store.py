@@ -241,5 +241,6 @@ def test_a_survey_tells_positions_of_stores_open_or_not(volume: Volume) -> None:
     (volume.store_path("app", "broken", 0)).mkdir(parents=True)
     held["q", 1].close()
     assert survey_positions(volume, "app") == {("q", 0): 5, ("q", 1): 7, ("r", 0): 9}
+    assert survey_positions(volume, "app", {("q", 0), ("r", 0)}) == {("q", 1): 7}
     for store in (*held.values(), other, new):
         store.close()

@@ -70,6 +70,9 @@ _KUBERNETES = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
+# A dead executor of this machine refuses connections at once.  By default Spark asks it three times
+# more, 5 s apart, before it reads a batch again that was lost with it.
+_LOCAL = {"spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "100ms"}
 # Not Spark's zip of PySpark either: every Python process would compile it, while the installed
 # PySpark is compiled already.
 _NOT_LINKED = ("work", "tmp", "bin", "jars", "python", "__pycache__")
@@ -142,6 +145,7 @@ def spark_context(
         "spark.executor.extraJavaOptions": _java_options(_NOT_COMPILED, executors),
     }
     if local:
+        chosen |= _LOCAL
         scratch = chosen["spark.local.dir"] = str(Path(settings.home, "spark", "tmp").resolve())
         if (sockets := socket_folder(Path(scratch))) is not None:
             remove_dead(sockets)
