@@ -18,6 +18,7 @@ __all__ = [
     "compaction_defaults",
     "compaction_schedule",
     "fleet",
+    "fleet_namespaces",
     "fleet_schedule",
     "home",
     "image",
@@ -38,6 +39,7 @@ _COMMAND = "HOLDFAST_COMMAND"
 _COMPACTION_PARAMS = "HOLDFAST_COMPACTION_PARAMS"
 _COMPACTION_SCHEDULE = "HOLDFAST_COMPACTION_SCHEDULE"
 _FLEET = "HOLDFAST_FLEET"
+_FLEET_NAMESPACES = "HOLDFAST_FLEET_NAMESPACES"
 _FLEET_SCHEDULE = "HOLDFAST_FLEET_SCHEDULE"
 _IMAGE = "HOLDFAST_IMAGE"
 _NAMESPACE = "HOLDFAST_NAMESPACE"
@@ -48,7 +50,7 @@ _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
 # The command line takes HOLDFAST_* variables for properties and refuses unknown ones.
 _OURS = {
     *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _CLUSTER, _COMMAND, _COMPACTION_PARAMS),
-    *(_FLEET, _FLEET_SCHEDULE),
+    *(_FLEET, _FLEET_NAMESPACES, _FLEET_SCHEDULE),
     *(_COMPACTION_SCHEDULE, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
 }
 _WEEKLY = "0 4 * * 0"
@@ -100,6 +102,11 @@ def fleet() -> Path | None:
     """The file or folder that declares a fleet's jobs; None without a fleet."""
     found = os.environ.get(_FLEET)
     return Path(found) if found else None
+
+
+def fleet_namespaces() -> list[str]:
+    """The namespaces that are looked at even if no job is declared there."""
+    return [name for name in os.environ.get(_FLEET_NAMESPACES, "").split(",") if name]
 
 
 def fleet_schedule() -> str | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -14,8 +15,9 @@ from airflow.models.variable import Variable
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from holdfast_airflow.fleet.decide import Need, Tried, decide
+from holdfast_airflow.fleet.decide import Need, Tried, decide, place_of
 from holdfast_airflow.fleet.jobs_file import Job, read_fleet
+from holdfast_airflow.fleet.tasks import ReadFleet
 
 Write = Callable[[str], Path]
 GOOD = """
@@ -61,6 +63,7 @@ jobs:
   both: {sql: SELECT 1;, sql_file: movies.sql}
   gone: {sql_file: gone.sql}
   typo: {sql: SELECT 1;, executers: 3, executors: many, chaos: nightly, owner: 7}
+  sure: {sql: SELECT 1;, chaos: "@daily", chaos_confirm: other}
   secret: {sql: SELECT 1;, properties: {kafka.sasl.password: hush}}
   list: [1]
   2: {sql: SELECT 1;}
@@ -77,6 +80,7 @@ jobs:
         "typo: executors: 'many' is not of type 'integer'",
         "typo: chaos: 'nightly' is no schedule",
         "typo: owner: 7 is no text",
+        "sure: chaos_confirm: 'other' is not the job's name, sure",
         "secret: properties: 'kafka.sasl.password' does not match",
         "list holds no keys and values",
         "2: name: '2' does not match",
@@ -112,6 +116,43 @@ def test_a_folder_is_one_fleet_and_a_job_is_declared_once(write: Write, tmp_path
     assert [job.name for job in found.jobs] == ["a", "both", "b"]
     assert found.problems == ["b.yaml: both is declared in a.yaml, too"]
     assert "no such file" in read_fleet(tmp_path / "none").problems[0]
+    (tmp_path / "empty").mkdir()
+    assert "is its ConfigMap there" in read_fleet(tmp_path / "empty").problems[0]
+
+
+def test_a_configmap_has_the_statements_beside_the_jobs_of_several_namespaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kubernetes changes a mounted ConfigMap by another hidden folder behind one link."""
+    jobs = "defaults: {sql_file: both.sql}\njobs:\n  a: {}\n  b: {namespace: sales, executors: 3}\n"
+    monkeypatch.setenv("HOLDFAST_SQL_FOLDER", str(tmp_path))
+
+    def mounted(version: str, sql: str) -> list[Job]:
+        (tmp_path / version).mkdir()
+        for name, text in (("jobs.yaml", jobs), ("both.sql", sql)):
+            (tmp_path / version / name).write_text(text, encoding="utf-8")
+            if not (tmp_path / name).is_symlink():
+                (tmp_path / name).symlink_to(Path("..data", name))
+        (tmp_path / "..new").symlink_to(version)
+        (tmp_path / "..new").rename(tmp_path / "..data")
+        found = read_fleet(tmp_path)
+        assert found.problems == []
+        return found.jobs
+
+    before = mounted("..1", "SELECT 1;")
+    assert [place_of(job.place) for job in before] == ["kubernetes/holdfast", "kubernetes/sales"]
+    after = mounted("..2", "SELECT 2;")
+    assert all(old.digest != new.digest for old, new in zip(before, after, strict=True))
+
+
+def test_namespaces_without_a_declared_job_are_looked_at_too(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nobody would be told of the last job there once its declaration is gone."""
+    write("jobs: {a: {sql: x, namespace: sales}}")
+    monkeypatch.setenv("HOLDFAST_FLEET_NAMESPACES", "web,sales")
+    places = ReadFleet(task_id="read_jobs").execute(cast("Any", {"ti": Mock()}))
+    assert [place_of(place) for place in places] == ["kubernetes/sales", "kubernetes/web"]
 
 
 def test_another_time_limit_is_no_other_job_and_another_file_is(
@@ -226,6 +267,19 @@ def test_a_bad_file_changes_nothing_and_names_its_problems(
     assert not calls.exists()
     assert "did you mean sql_file?" in _xcom(run, "read_jobs", "reason")
     assert "good" not in _triggered()
+
+
+def test_chaos_of_each_job_of_a_fleet_is_confirmed_by_its_own_declaration(
+    dags_folder: Path, database: None, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CHAOS_CONFIRM", "other")  # of `chaos_daily`
+    sure = '{sql: SELECT 1;, chaos: "@daily", chaos_confirm: sure}'
+    write(f'jobs: {{sure: {sure}, unsure: {{sql: SELECT 2;, chaos: "@daily"}}}}')
+    bag = DagBag(dags_folder / "deploy_fleet.py", bundle_name="dags-folder")
+    confirmed = {
+        name: bag.dags[f"chaos_of_{name}"].params.dump()["confirm"] for name in ("sure", "unsure")
+    }
+    assert confirmed == {"sure": "sure", "unsure": None}
 
 
 def test_each_schedule_of_a_job_is_a_dag(dags_folder: Path, database: None, write: Write) -> None:

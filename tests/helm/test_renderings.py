@@ -17,6 +17,7 @@ PLATFORMS: dict[str, dict[str, Any]] = {
     "tls": {"kafka": {"brokers": 3, "tls": {"enabled": True, "clientCertificates": True}}},
     "kafka": {"airflow": {"enabled": False}},
     "airflow": {"kafka": {"enabled": False}, "jobs": {"bootstrapServers": "kafka:9092"}},
+    "fleet": {"fleet": {"configMap": "jobs"}, "jobs": {"moreNamespaces": ["default"]}},
     "registry": {"schemaRegistry": {"enabled": True}, "kafka": {"tls": {"enabled": True}}},
 }
 CASES = [

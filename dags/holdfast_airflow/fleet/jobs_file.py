@@ -4,7 +4,8 @@
     jobs:
       movies: {sql_file: sql/movies.sql, executors: 3, owner: sales, compaction: "0 4 * * 0"}
 
-A job's keys are the params of `deploy_state_table`, and `owner`, `chaos`, `compaction`.
+A job's keys are the params of `deploy_state_table`, and `owner`, `chaos`, `chaos_confirm`,
+`compaction`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ __all__ = ["FleetFiles", "Job", "read_fleet"]
 
 _JOBS, _DEFAULTS = "jobs", "defaults"
 _OWNER, _SCHEDULES = "owner", ("chaos", "compaction")
+_CONFIRM = "chaos_confirm"
+_OTHERS = (_OWNER, *_SCHEDULES, _CONFIRM)
 # They say how to deploy, and not what: another limit is no other job.
 _LIMITS = ("deploy_timeout_minutes", "catch_up_timeout_minutes", "lock_timeout_minutes")
 
@@ -41,6 +44,7 @@ class Job:
         place: what is needed to find it: its target with the namespace, or the home folder.
         chaos: schedule of its chaos runs, cron; empty for none.
         compaction: schedule of its compaction; empty for none.
+        chaos_confirm: its name again, as chaos asks for outside of a development namespace.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Job:
     owner: str = ""
     chaos: str = ""
     compaction: str = ""
+    chaos_confirm: str = ""
 
 
 @dataclass
@@ -84,12 +89,15 @@ def read_fleet(path: Path) -> FleetFiles:
 
 
 def _files(path: Path, problems: list[str]) -> list[Path]:
-    if path.is_dir():
-        return sorted(p for p in path.iterdir() if p.suffix in {".yaml", ".yml"})
     if path.is_file():
         return [path]
-    problems.append(f"{path}: there is no such file or folder")
-    return []
+    if not path.is_dir():
+        problems.append(f"{path}: there is no such file or folder")
+        return []
+    found = sorted(p for p in path.iterdir() if p.suffix in {".yaml", ".yml"})
+    if not found:  # so is the folder of a ConfigMap that does not exist
+        problems.append(f"{path}: there is no *.yaml in it; is its ConfigMap there, if it has one?")
+    return found
 
 
 def _loaded(file: Path, problems: list[str]) -> dict[str, Any] | None:
@@ -121,10 +129,10 @@ def _take(name: str, given: dict[str, Any], file: str, found: FleetFiles) -> Non
     params = deploy_params()
     known = [key for key in params if key != "name"]
     problems: list[str] = []
-    _refuse_unknown(given, [*known, _OWNER, *_SCHEDULES], where, problems)
+    _refuse_unknown(given, [*known, *_OTHERS], where, problems)
     asked = {key: value for key, value in given.items() if key in known}
     problems += [f"{where}: {text}" for text in _unfit({**asked, "name": name}, params)]
-    problems += [f"{where}: {text}" for text in _unfit_others(given)]
+    problems += [f"{where}: {text}" for text in _unfit_others(name, given)]
     filled = {key: param.value for key, param in params.items() if key != "name"}
     if not problems:
         try:
@@ -138,7 +146,7 @@ def _job(name: str, full: dict[str, Any], asked: dict[str, Any], given: dict[str
     request = Request.of({**full, "name": name})
     what = {key: value for key, value in full.items() if key not in {*_LIMITS, "sql_file"}}
     text = json.dumps({**what, "sql": request.sql}, sort_keys=True)
-    others = {key: str(given.get(key) or "") for key in (_OWNER, *_SCHEDULES)}
+    others = {key: str(given.get(key) or "") for key in _OTHERS}
     # The namespace, image and brokers of a local job are nobody's.
     place = {"target": request.target, "namespace": request.namespace, "home": full["home"]}
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -153,13 +161,15 @@ def _unfit(asked: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[str]
             yield f"{key}: {str(error).splitlines()[0]}"
 
 
-def _unfit_others(given: Mapping[str, Any]) -> Iterator[str]:
+def _unfit_others(name: str, given: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(given.get(_OWNER, ""), str):
         yield f"{_OWNER}: {given[_OWNER]!r} is no text"
     for key in _SCHEDULES:
         value = given.get(key)
         if value is not None and not _is_schedule(value):
             yield f'{key}: {value!r} is no schedule; write for example "0 4 * * 0"'
+    if given.get(_CONFIRM) not in (None, "", name):
+        yield f"{_CONFIRM}: {given[_CONFIRM]!r} is not the job's name, {name}"
 
 
 def _is_schedule(value: object) -> bool:

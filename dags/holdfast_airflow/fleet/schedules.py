@@ -31,7 +31,7 @@ def scheduled_dags() -> list[DAG]:
 
 
 def _chaos(job: Job) -> DAG:
-    params = chaos_params(job.name, environment.chaos_confirm(), rounds=5, duration="15m")
+    params = chaos_params(job.name, job.chaos_confirm or None, rounds=5, duration="15m")
     given = {key: value for key, value in _where(job).items() if key in params}
     with DAG(
         f"chaos_of_{job.name}",

@@ -41,9 +41,13 @@ class ReadFleet(BaseOperator):
             raise _failure(
                 context, f"{len(found.problems)} problems; nothing was touched:\n{lines}"
             )
-        places = {place_of(job.place): dict(job.place) for job in found.jobs}
+        others = [
+            {"target": "kubernetes", "namespace": name, "home": None}
+            for name in environment.fleet_namespaces()
+        ]
+        places = [*(dict(job.place) for job in found.jobs), *others]
         context["ti"].xcom_push(key=_JOBS, value=[asdict(job) for job in found.jobs])
-        return list(places.values())
+        return list({place_of(place): place for place in places}.values())
 
 
 class LookAtPlace(HoldfastOperator):

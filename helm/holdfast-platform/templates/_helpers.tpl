@@ -78,6 +78,11 @@ priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{/* The namespaces that jobs are deployed into, as JSON. */}}
+{{- define "platform.namespaces" -}}
+{{ prepend .Values.jobs.moreNamespaces .Values.jobs.namespace | uniq | toJson }}
+{{- end }}
+
 {{- define "platform.schemaRegistry" -}}
 http://schema-registry.{{ .Release.Namespace }}.svc:8081/apis/ccompat/v7
 {{- end }}

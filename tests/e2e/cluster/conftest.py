@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from tests.e2e.cluster import table
-from tests.e2e.cluster.kube import BOOTSTRAP, IMAGE, helm, kubectl, objects, run_dag, until
+from tests.e2e.cluster.kube import (
+    BOOTSTRAP,
+    IMAGE,
+    NAMESPACE,
+    helm,
+    kubectl,
+    objects,
+    run_dag,
+    until,
+)
 
 _TIMES = pytest.StashKey[dict[str, float]]()
 _CLI_POD = {
@@ -92,16 +101,25 @@ def deploy_by_dag(more: dict[str, Any]) -> float:
     return time.monotonic() - began
 
 
-def clear() -> None:
-    """Ends the release, if there is one, and deletes its volumes and topics."""
-    helm("uninstall", table.NAME, "--wait", "--ignore-not-found")
-    of_the_table = f"app.kubernetes.io/instance={table.NAME}"
-    kubectl("delete", "job,pvc", "-l", of_the_table, "--wait=true")
-    until(lambda: not objects("pods", "-l", of_the_table), 60, "the pods are gone")
+def clear(
+    name: str = table.NAME,
+    topics: Sequence[str] = (table.TOPIC, "SOLD", "BIG_SALES"),
+    namespace: str = NAMESPACE,
+) -> None:
+    """Ends the release, if there is one, and deletes its volumes and topics.
+
+    Args:
+        topics: its sources and sinks, or how their names begin.
+    """
+    here = ("-n", namespace)
+    helm("uninstall", name, "--wait", "--ignore-not-found", "--namespace", namespace)
+    of_the_table = f"app.kubernetes.io/instance={name}"
+    kubectl("delete", "job,pvc", *here, "-l", of_the_table, "--wait=true")
+    until(lambda: not objects("pods", *here, "-l", of_the_table), 60, "the pods are gone")
     script = (
         "from confluent_kafka.admin import AdminClient\n"
         f"admin = AdminClient({{'bootstrap.servers': '{BOOTSTRAP}'}})\n"
-        f"mine = ('{table.NAME}-', '{table.TOPIC}', 'SOLD', 'BIG_SALES')\n"
+        f"mine = {(f'{name}-', *topics)!r}\n"
         "mine = [t for t in admin.list_topics(timeout=30).topics if t.startswith(mine)]\n"
         "for gone in (admin.delete_topics(mine) if mine else {}).values():\n"
         "    gone.result(30)\n"

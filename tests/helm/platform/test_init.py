@@ -115,6 +115,17 @@ def test_its_roles_suffice_for_all_that_it_creates(
     assert f"The Secret kafka-tls in {NAMESPACE} got a certificate for 3650 days." in said
 
 
+def test_every_namespace_of_jobs_gets_its_claims_and_the_client_certificate(
+    render: Render,
+) -> None:
+    jobs = {"namespace": JOBS, "moreNamespaces": ["more"]}
+    manifests = _rendered(render, {**FULL, "jobs": jobs})
+    cluster = Cluster(manifests)
+    _run(cluster, manifests)
+    more = {("more", kind, name) for where, kind, name in NAMES if where == JOBS}
+    assert set(cluster.there) == NAMES | more
+
+
 def test_its_roles_name_all_that_they_let_it_read(manifests: list[Manifest]) -> None:
     roles = [m for m in manifests if m["kind"] == "Role" and m["metadata"]["name"] == INIT]
     rules = [(role["metadata"]["namespace"], rule) for role in roles for rule in role["rules"]]

@@ -23,6 +23,12 @@
 {{- with .Values.compaction.params }}
 - {name: HOLDFAST_COMPACTION_PARAMS, value: {{ toJson . | quote }}}
 {{- end }}
+{{- if .Values.fleet.configMap }}
+- {name: HOLDFAST_FLEET, value: /etc/holdfast/fleet}
+- {name: HOLDFAST_FLEET_NAMESPACES, value: {{ include "platform.namespaces" . | fromJsonArray | join "," | quote }}}
+- {name: HOLDFAST_FLEET_SCHEDULE, value: {{ .Values.fleet.schedule | quote }}}
+- {name: HOLDFAST_SQL_FOLDER, value: /etc/holdfast/fleet}
+{{- end }}
 {{- if .Values.compaction.strimzi.enabled }}
 - {name: HOLDFAST_STRIMZI_NAMESPACE, value: {{ .Values.compaction.strimzi.namespace | quote }}}
 {{- end }}
@@ -106,6 +112,9 @@ spec:
         - {name: home, mountPath: /var/lib/airflow}
         - {name: tmp, mountPath: /tmp}
         - {name: probes, mountPath: /etc/airflow/probes, readOnly: true}
+        {{- if $root.Values.fleet.configMap }}
+        - {name: fleet, mountPath: /etc/holdfast/fleet, readOnly: true}
+        {{- end }}
         {{- if $of.logs }}
         - {name: logs, mountPath: /var/lib/airflow/logs}
         {{- end }}
@@ -116,6 +125,11 @@ spec:
       emptyDir: {sizeLimit: 1Gi}
     - name: probes
       configMap: {name: airflow-probes}
+    {{- with $root.Values.fleet.configMap }}
+    # Without it Airflow starts all the same, and `deploy_fleet` says that it is missing.
+    - name: fleet
+      configMap: {name: {{ . | quote }}, optional: true}
+    {{- end }}
 {{- end }}
 
 {{/* Probes that run heartbeat.py; takes the job's type. */}}

@@ -19,11 +19,11 @@ type: {{ index . 3 }}
 metadata: {{- include "platform.kept" . | nindent 2 }}
 {{- end }}
 
-{{/* The claim of the jobs' namespace that keeps the files of a DAG's runs.  Takes a list: root context, name, {size, storageClass}. */}}
+{{/* The claim of a namespace of jobs that keeps the files of a DAG's runs.  Takes a list: name, {size, storageClass}, namespace. */}}
 {{- define "platform.runs" -}}
-{{- $name := index . 1 }}
-{{- $kept := include "platform.kept" (list $name (index . 0).Values.jobs.namespace $name) | fromYaml }}
-{{- merge (include "platform.claim" (rest .) | fromYaml) (dict "metadata" $kept) | toYaml }}
+{{- $name := index . 0 }}
+{{- $kept := include "platform.kept" (list $name (index . 2) $name) | fromYaml }}
+{{- merge (include "platform.claim" . | fromYaml) (dict "metadata" $kept) | toYaml }}
 {{- end }}
 
 {{/*
@@ -31,15 +31,16 @@ What the init Job creates where it is missing: random texts, certificates, and c
 wait for, although the first run binds them.  Empty: nothing.  Takes the root context.
 */}}
 {{- define "platform.wanted" -}}
-{{- $here := .Release.Namespace }}{{- $jobs := .Values.jobs.namespace }}
+{{- $here := .Release.Namespace }}{{- $namespaces := include "platform.namespaces" . | fromJsonArray }}
 {{- $claims := list }}
 {{- if .Values.airflow.enabled }}
 passwords:
   - keys: [postgresql-password, airflow-password, jwt-secret, api-secret-key, fernet-key]
     object: {{- include "platform.emptySecret" (list "holdfast-platform" $here "holdfast-platform" "Opaque") | nindent 6 }}
 {{- range $of := list "chaos" "compaction" }}
-{{- with get $.Values $of }}
-{{- if .enabled }}{{ $claims = append $claims (include "platform.runs" (list $ (printf "holdfast-%s" $of) .volume) | fromYaml) }}{{- end }}
+{{- $values := get $.Values $of }}
+{{- range ternary $namespaces (list) $values.enabled }}
+{{- $claims = append $claims (include "platform.runs" (list (printf "holdfast-%s" $of) $values.volume .) | fromYaml) }}
 {{- end }}
 {{- end }}
 {{- with $claims }}
@@ -60,9 +61,11 @@ certificates:
       hosts: {{ $names | toJson }}
       object: {{- include "platform.emptySecret" (list "kafka-tls" $here "kafka" "kubernetes.io/tls") | nindent 8 }}
     # What jobs and tasks connect with: `kafka.tls.existingSecret` of the chart holdfast.
+    {{- range $namespaces }}
     - commonName: holdfast
       hosts: []
-      object: {{- include "platform.emptySecret" (list "holdfast-kafka-client" $jobs "kafka" "kubernetes.io/tls") | nindent 8 }}
+      object: {{- include "platform.emptySecret" (list "holdfast-kafka-client" . "kafka" "kubernetes.io/tls") | nindent 8 }}
+    {{- end }}
 {{- end }}
 {{- end }}
 
