@@ -129,7 +129,7 @@ class Attempt:
         """
         cluster, plan = self._services.cluster, self._plan
         began, admin = time.monotonic(), self._services.admin
-        warms = plan.settings.state.on_volumes
+        warms = plan.settings.state.outlives_executors
         while True:
             left = self._left(self._copied(new))
             told(f"copying the changelog: {left} offsets are left")
