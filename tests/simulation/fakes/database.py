@@ -139,6 +139,12 @@ class FakeStores:
     def delete_store(self, application_id: str, state_name: str, state_partition: int) -> None:
         self._content.pop(f"{application_id}/{state_name}/{state_partition}", None)
 
+    def delete_all(self) -> int:
+        found = self.stores()
+        for store in found:
+            self.delete_store(*store)
+        return len(found)
+
 
 def _between(rows: Mapping[bytes, bytes], start: bytes, end: bytes | None) -> Pairs:
     inside = (key for key in rows if key >= start and (end is None or key < end))

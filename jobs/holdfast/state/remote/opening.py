@@ -62,6 +62,13 @@ class RemoteStores:
         name = f"{application_id}/{state_name}/{state_partition}"
         _database(self._settings).delete_store(self._settings, name)
 
+    def delete_all(self) -> int:
+        """Removes every store of the job; returns how many there were."""
+        found = self.stores()
+        for store in found:
+            self.delete_store(*store)
+        return len(found)
+
 
 class _Database(Protocol):
     """The contract of a database's module."""
