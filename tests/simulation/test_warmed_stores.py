@@ -136,7 +136,7 @@ def test_a_warmer_may_die_at_any_request(whole: dict[bytes, bytes], another: boo
 def _late_warmer(
     number: int, whole: dict[bytes, bytes], mutate: Mutate = lambda _: None
 ) -> str | None:
-    """What a warmer spoils that sleeps right after a request until the owner is at work.
+    """Lets a warmer sleep right after a request until the owner is at work; tells what it spoils.
 
     None: it makes fewer requests.
     """

@@ -108,14 +108,14 @@ class Release:
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
     def status(self) -> dict[str, Any]:
-        """What its driver tells; empty if it does not answer."""
+        """The answer of its driver; empty without one."""
         url = f"http://{self.name}-driver:8090/status"
         told = in_cli_pod("python", "-c", _STATUS, url).stdout
         found: dict[str, Any] = json.loads(told) if told.startswith("{") else {}
         return found
 
     def partitions(self) -> list[dict[str, Any]]:
-        """What its driver tells of each state partition."""
+        """The state partitions of its table, as its driver tells."""
         query = self.status().get("queries", {}).get(self.query, {})
         found: list[dict[str, Any]] = query.get("state_partitions", [])
         return found

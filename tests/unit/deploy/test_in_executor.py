@@ -1,4 +1,4 @@
-"""What only an executor's pod reaches: its database, and the place of its snapshots."""
+"""An executor's pod answers for what only it reaches: its database, and its snapshots."""
 
 from __future__ import annotations
 

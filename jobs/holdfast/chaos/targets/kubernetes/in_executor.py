@@ -1,4 +1,4 @@
-"""What only executors reach and may use, asked for in the pod of one of them."""
+"""Asks an executor's pod for what only executors reach: the database, the snapshots."""
 
 from __future__ import annotations
 
