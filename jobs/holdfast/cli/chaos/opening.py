@@ -55,7 +55,8 @@ def target_of(target: str, namespace: str, name: str, settings: Settings, hit: H
     if not settings.state.on_volumes and settings.state.remote.uri:
         from holdfast.chaos.faults.remote_store_faults import RemoteStoreTarget
 
-        place = RemoteStoreTarget(place, partial(_remote_stores, target, namespace, name, settings))
+        stores = cache(partial(_remote_stores, target, namespace, name, settings))
+        place = RemoteStoreTarget(place, stores)
     if not hit.topics and not hit.queries:
         return place
     from holdfast.chaos.faults.rescale_faults import RescaleTarget
