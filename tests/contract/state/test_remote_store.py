@@ -215,7 +215,7 @@ def test_a_store_that_was_warmed_is_taken_over_as_it_is_and_warmed_no_more(place
 
 
 def test_whoever_looks_first_and_claims_late_does_not_warm_an_owners_store(place: Place) -> None:
-    owners = []
+    owners: list[RemoteStore] = []
 
     class Slow:
         """The owner opens the store between the look at the stamp and the claim."""
