@@ -64,9 +64,9 @@ class JobSnapshots:
         """
         changed = sorted(set(self._largest()))
         for path in changed:
-            if self._digest(path) != Path(path).name:
-                continue
             data = bytearray(self._read(path))
+            if hashlib.sha256(data).hexdigest() != Path(path).name:
+                continue
             data[len(data) // 2] ^= 1
             with unavailable(path), self._system.open_output_stream(path) as stream:
                 stream.write(bytes(data))

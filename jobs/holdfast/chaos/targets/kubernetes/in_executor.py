@@ -14,7 +14,7 @@ from holdfast.types.components import EXECUTOR
 
 __all__ = ["InExecutor", "PodStores"]
 
-_TIMEOUT_S = 60.0  # Python and its libraries take a while to start in a pod that is busy
+_TIMEOUT_S = 120.0  # Python and its libraries take 10 s and more to start in a pod that is busy
 _DIGESTS_S = 300.0
 
 
