@@ -208,7 +208,8 @@ DOCKER_BUILD_ARGS ?=
 HELM ?= helm
 HELM_LINUX ?=
 SCHEMA_REGISTRY ?=
-IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres $(if $(SCHEMA_REGISTRY),holdfast-schema-registry)
+REDIS ?=
+IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres $(if $(SCHEMA_REGISTRY),holdfast-schema-registry) $(if $(REDIS),holdfast-redis)
 PLATFORM_ARGS ?=
 # A new image under an old tag restarts the pods that run it, and no others.
 image_id = $$(docker image inspect -f '{{.Id}}' '$(1):$(TAG)')
@@ -242,6 +243,7 @@ deploy: platform ## all of the above, then an example table, deployed by Airflow
 
 .PHONY: test-cluster
 test-cluster: SCHEMA_REGISTRY = 1
+test-cluster: REDIS = 1
 test-cluster: setup-dev platform ## end-to-end tests on the cluster
 	@$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 

@@ -24,7 +24,7 @@ from holdfast.local.ivy import Program, downloaded_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port
 
-__all__ = ["S3Server"]
+__all__ = ["S3Server", "credentials", "proxy_command", "proxy_jars", "proxy_settings"]
 
 # `sha256sum *.jar | LC_ALL=C sort | sha256sum` in the folder of the jars.
 _JARS_SHA256 = "ade1bc85293e5c177508be905ad575e96dfa7ae48d928f9d2a98027181c6b346"
@@ -87,6 +87,41 @@ _S3PROXY = Program(
 )
 
 
+def credentials() -> dict[str, str]:
+    """The variables from which clients take the key; a URI never holds it."""
+    return {
+        "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def proxy_jars() -> Path:
+    """The folder with the server's jars."""
+    return downloaded_jars(_S3PROXY, print, os.environ)
+
+
+def proxy_settings(endpoint: str, data: str) -> str:
+    """The server's file of properties; a bucket is a folder in `data`."""
+    settings = {
+        "s3proxy.endpoint": endpoint,
+        "s3proxy.authorization": "aws-v2-or-v4",
+        "s3proxy.identity": _ACCESS_KEY,
+        "s3proxy.credential": _SECRET_KEY,
+        "jclouds.provider": "filesystem-nio2",
+        "jclouds.identity": "unused",
+        "jclouds.credential": "unused",
+        "jclouds.filesystem.basedir": data,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def proxy_command(java: str, jars: str, settings: str) -> list[str]:
+    """The command that starts it, given paths."""
+    main = ["org.gaul.s3proxy.Main", "--properties", settings]
+    return [java, *_JAVA_OPTIONS, "-cp", f"{jars}/*", *main]
+
+
 class S3Server:
     """Owns one server process, and its folder and port, which outlive a `stop`.
 
@@ -102,18 +137,8 @@ class S3Server:
         self._output = folder / "output.txt"
         self._process: subprocess.Popen[bytes] | None = None
         self._data.mkdir(parents=True)
-        settings = {
-            "s3proxy.endpoint": f"http://{HOST}:{self.port}",
-            "s3proxy.authorization": "aws-v2-or-v4",
-            "s3proxy.identity": _ACCESS_KEY,
-            "s3proxy.credential": _SECRET_KEY,
-            "jclouds.provider": "filesystem-nio2",
-            "jclouds.identity": "unused",
-            "jclouds.credential": "unused",
-            "jclouds.filesystem.basedir": str(self._data),
-        }
-        lines = "".join(f"{name}={value}\n" for name, value in settings.items())
-        (folder / "s3proxy.properties").write_text(lines, encoding="utf-8")
+        settings = proxy_settings(f"http://{HOST}:{self.port}", str(self._data))
+        (folder / "s3proxy.properties").write_text(settings, encoding="utf-8")
         (folder / "logback.xml").write_text(_LOGBACK_XML, encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -130,12 +155,8 @@ class S3Server:
         return f"s3://{quote(f'{bucket}/{prefix}'.rstrip('/'))}?{query}"
 
     def environment(self) -> dict[str, str]:
-        """The variables from which clients take the key; the URI never holds it."""
-        return {
-            "AWS_ACCESS_KEY_ID": _ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        """See `credentials`."""
+        return credentials()
 
     def make_bucket(self, name: str) -> None:
         """Makes an empty bucket, which for this server is a folder."""
@@ -144,11 +165,9 @@ class S3Server:
     def start(self) -> None:
         """Starts the server, with the data of the one before, and waits until it answers."""
         assert self._process is None, "the server runs already"
-        jars = downloaded_jars(_S3PROXY, print, os.environ)
-        command = [find_java(), *_JAVA_OPTIONS]
-        command += [f"-Dlogback.configurationFile={self._folder / 'logback.xml'}"]
-        command += ["-cp", f"{jars}/*", "org.gaul.s3proxy.Main"]
-        command += ["--properties", str(self._folder / "s3proxy.properties")]
+        settings = str(self._folder / "s3proxy.properties")
+        java, *command = proxy_command(find_java(), str(proxy_jars()), settings)
+        command = [java, f"-Dlogback.configurationFile={self._folder / 'logback.xml'}", *command]
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT

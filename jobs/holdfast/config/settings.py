@@ -65,6 +65,11 @@ class StateSettings:
         """Whether executors keep the stores on their volumes, so that it matters where they run."""
         return self.backend == "rocksdb"
 
+    @property
+    def outlives_executors(self) -> bool:
+        """Whether a store is still there when its executor is gone."""
+        return self.backend != "memory"
+
 
 @dataclass(frozen=True)
 class SnapshotSettings:

@@ -34,7 +34,7 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 
-def open_table_store(
+def open_table_store(  # noqa: PLR0913 - a store's settings, place, name and layout, and what for
     settings: StateSettings,
     volume: Volume | None,
     application_id: str,
@@ -43,6 +43,7 @@ def open_table_store(
     *,
     windowed: bool,
     segmented: bool = False,
+    warms: bool = False,
 ) -> TableStore:
     """Opens the store of one state partition, creating an empty one if there is none.
 
@@ -51,17 +52,20 @@ def open_table_store(
 
     Args:
         volume: holds the files of the rocksdb backend; may be None for others.
+        warms: only to fill it; a store that others can reach is not taken from an owner.
 
     Raises:
+        Fenced: it shall be warmed, and has an owner.
         StoreLocked: another process or handle has the store open.
         VolumeFull: no space to open the store.
         StoreUnavailable: the database of a remote store does not answer.
         InvalidConfig: unknown backend, or no volume or database for it.
     """
-    name = store_name(application_id, query_id, state_partition)
+    where = application_id, query_id, state_partition
+    name = store_name(*where)
 
     def opened() -> TableStore:
-        store = _backend(settings, volume, application_id, query_id, state_partition)
+        store = _backend(settings, volume, where, warms=warms)
         try:
             return TableStore(store, windowed=windowed, segmented=segmented, name=name)
         except BaseException:
@@ -75,7 +79,7 @@ def open_table_store(
             raise
         _LOG.error("Removing a store, to be restored from its changelog: %s", error)
         place = place_of_stores(settings, volume, application_id)
-        place.delete_store(application_id, query_id, state_partition)
+        place.delete_store(*where)
         return opened()
 
 
@@ -153,14 +157,14 @@ def copied_position(folder: Path) -> StorePosition:
 def _backend(
     settings: StateSettings,
     volume: Volume | None,
-    application_id: str,
-    query_id: str,
-    state_partition: int,
+    place: tuple[str, str, int],
+    *,
+    warms: bool,
 ) -> KeyValueStore:
     if settings.backend == "memory":
         return MemoryStore()
     if settings.backend == "remote":
-        return open_remote(settings.remote, store_name(application_id, query_id, state_partition))
+        return open_remote(settings.remote, store_name(*place), warms=warms)
     if settings.backend != "rocksdb":
         raise InvalidConfig(
             f"Unknown state backend {settings.backend!r}.",
@@ -171,5 +175,4 @@ def _backend(
             "The rocksdb backend needs a volume.",
             action="set state.dir, or use the memory backend.",
         )
-    path = volume.store_path(application_id, query_id, state_partition)
-    return RocksDbStore(path, settings.rocksdb)
+    return RocksDbStore(volume.store_path(*place), settings.rocksdb)

@@ -28,10 +28,16 @@ __all__ = ["from_snapshot", "open_store", "replay", "tombstones_kept_ms"]
 _LOG = logging.getLogger(__name__)
 
 
-def open_store(plan: QueryPlan, partition: int, volume: Volume | None) -> TableStore:
-    """The store of one state partition on this volume; empty if there was none.
+def open_store(
+    plan: QueryPlan, partition: int, volume: Volume | None, *, warms: bool = False
+) -> TableStore:
+    """The store of one state partition, on this volume or in the database; empty if it is new.
+
+    Args:
+        warms: see `open_table_store`.
 
     Raises:
+        Fenced: it shall be warmed, and has an owner.
         StoreLocked: another process has it open.
         VolumeFull: no space for a new one.
     """
@@ -42,6 +48,7 @@ def open_store(plan: QueryPlan, partition: int, volume: Volume | None) -> TableS
         *_place(plan, partition),
         windowed=layout.windowed,
         segmented=layout.segmented,
+        warms=warms,
     )
 
 

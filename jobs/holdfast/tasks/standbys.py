@@ -2,6 +2,9 @@
 
 A standby's store has the format of an owner's and is restored again and again, only from committed
 records.  If its executor becomes the owner, there is little left to restore.
+
+In a database there is one store of a state partition, and it belongs to its owner: a standby only
+warms it as long as there has been none, during a rescale.
 """
 
 from __future__ import annotations
@@ -196,7 +199,7 @@ class Standbys:
     def _level(self, standby: _Standby) -> None:
         plan, reader = standby.plan, self._reader_of(standby)
         if standby.store is None:
-            standby.store = open_store(plan, standby.partition, standby.volume)
+            standby.store = open_store(plan, standby.partition, standby.volume, warms=True)
             standby.store, _ = from_snapshot(
                 plan, standby.partition, standby.volume, standby.store, _kept_ms(standby),
                 lambda _: _go_on(standby),

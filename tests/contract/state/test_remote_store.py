@@ -29,7 +29,7 @@ from holdfast.state.digest import remote_digests, store_digests
 from holdfast.state.remote.dynamodb import DynamoLink, DynamoTable
 from holdfast.state.remote.opening import RemoteStores, open_remote, read_remote
 from holdfast.state.remote.redis import RedisLink, RedisTable, delete_store, stores_of
-from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
+from holdfast.state.remote.store import RemoteSnapshot, RemoteStore, WarmedStore
 from holdfast.state.remote.table import RemoteTable
 from holdfast.state.table_store import StorePosition
 from holdfast.state.volume import claim
@@ -195,6 +195,52 @@ def test_an_owner_whose_batch_failed_in_the_middle_neither_reads_nor_writes(plac
         store.get_many([b"05"])
     with pytest.raises(StoreUnavailable):
         store.write([(b"1", b"1")], [])
+
+
+def test_a_store_that_was_warmed_is_taken_over_as_it_is_and_warmed_no_more(place: Place) -> None:
+    WarmedStore(place.table(), NAME).write(BEFORE.items(), [])
+    warmer = WarmedStore(place.table(), NAME)
+    assert dict(warmer.scan(b"", None)) == BEFORE, "another executor warms it further"
+    owner = place.opened()
+    for use in (
+        lambda: warmer.write(PUTS, GONE),
+        lambda: warmer.get_many([b"01"]),
+        warmer.wipe,
+        lambda: WarmedStore(place.table(), NAME),
+    ):
+        with pytest.raises(Fenced, match="has an owner by now"):
+            use()
+    owner.write(PUTS, GONE)
+    assert dict(owner.scan(b"", None)) == AFTER
+
+
+def test_whoever_looks_first_and_claims_late_does_not_warm_an_owners_store(place: Place) -> None:
+    owners: list[RemoteStore] = []
+
+    class Slow:
+        """The owner opens the store between the look at the stamp and the claim."""
+
+        def __init__(self) -> None:
+            self._table = place.table()
+
+        def __getattr__(self, name: str) -> Any:
+            if name in {"write", "clear"} and not owners:
+                owners.append(place.opened())
+            return getattr(self._table, name)
+
+    with pytest.raises(Fenced, match="has an owner by now"):
+        WarmedStore(Slow(), NAME)
+    owners[0].write(PUTS, [])
+    assert dict(owners[0].scan(b"", None)) == dict(PUTS)
+
+
+def test_warming_that_was_interrupted_is_begun_anew(place: Place) -> None:
+    for opened in (lambda: WarmedStore(place.table(), NAME), place.opened):
+        place.lose()
+        with pytest.raises(_Crash):
+            WarmedStore(_Crashing(place.table(), 2), NAME).write(PUTS, [])
+        found = dict(opened().scan(b"", None))
+        assert found == (dict(PUTS) if place.table().part_rows > len(PUTS) else {})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from holdfast.config.settings import RemoteSettings
 from holdfast.errors import StoreLocked, StoreUnavailable
-from holdfast.state.remote.store import RemoteStore
+from holdfast.state.remote.store import RemoteStore, WarmedStore
 from holdfast.state.remote.table import Pairs, Stamp
 from tests.simulation.fakes.kafka import Process
 
@@ -42,8 +42,8 @@ class Database:
     away: Callable[[], bool] = lambda: False
     content: dict[str, _Content] = field(default_factory=dict)
 
-    def open(self, name: str, process: Process | None) -> RemoteStore:
-        return RemoteStore(self.table(name, process), name)
+    def open(self, name: str, process: Process | None, *, warms: bool = False) -> RemoteStore:
+        return (WarmedStore if warms else RemoteStore)(self.table(name, process), name)
 
     def table(self, name: str, process: Process | None) -> FakeTable:
         return FakeTable(self, name, process)
@@ -138,6 +138,12 @@ class FakeStores:
 
     def delete_store(self, application_id: str, state_name: str, state_partition: int) -> None:
         self._content.pop(f"{application_id}/{state_name}/{state_partition}", None)
+
+    def delete_all(self) -> int:
+        found = self.stores()
+        for store in found:
+            self.delete_store(*store)
+        return len(found)
 
 
 def _between(rows: Mapping[bytes, bytes], start: bytes, end: bytes | None) -> Pairs:

@@ -161,8 +161,8 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk, database: D
     def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
         return disk.peek(path, key)
 
-    def opened_remote(settings: RemoteSettings, name: str) -> RemoteStore:
-        return database.open(name, kafka.current)
+    def opened_remote(settings: RemoteSettings, name: str, *, warms: bool = False) -> RemoteStore:
+        return database.open(name, kafka.current, warms=warms)
 
     patch.setattr(backends, "open_remote", opened_remote)
     patch.setattr(backends, "RemoteStores", partial(FakeStores, database))

@@ -181,10 +181,14 @@ class FakeSpark:
         """Lets one executor restore its standbys and take snapshots, as its threads do."""
         if self.alive:
             executor = self._rng.choice(self.alive)
-            self._enter(executor, None)
-            with suppress(Crash):  # it may be killed meanwhile
+
+            def turn() -> list[Any]:
                 executor.standbys.turn()
                 executor.snapshots.turn()
+                return []
+
+            with suppress(Crash):  # it may be killed or stopped meanwhile
+                self._attempt(executor, turn)
             self._as_driver()
             self._die_if_told()
 

@@ -453,6 +453,8 @@ class World:
         self._recover()
         if self._standbys:
             self._rest()
+        elif self._family.remote:  # who warmed a store that has an owner now hears of it
+            self._last_job.keep_standbys()
         self._kafka.settle()
 
     def _rest(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -189,6 +189,28 @@ def test_an_executor_that_came_back_empty_is_warmed_between_batches(
     assert cluster.duties().wanted == {0: {("ctas_t", 0), ("ctas_t", 1)}}
     _follow(cluster, machine, {0: {0: 3, 1: 50_000}})
     assert _volumes(cluster, plan) == {0: 0, 1: 1}
+
+
+def test_new_stores_in_a_database_are_warmed_by_those_who_will_own_them(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    state = replace(plan.settings.state, backend="remote")
+    now = replace(plan, settings=replace(plan.settings, state=state))
+    new = replace(now, generation=1)
+    cluster = Cluster(cast("Any", None), now.settings, now.state_dir)
+    former = cluster.duties().owned if _volumes(cluster, now) else {}
+    cluster.warm(new)
+    warmed = cluster.duties().wanted
+    assert sorted(key for keys in warmed.values() for key in keys) == [
+        ("ctas_t-g1", 0), ("ctas_t-g1", 1),
+    ]  # fmt: skip
+    assert not cluster.is_warm(new)
+    _follow(cluster, machine, {v: {0: 0, 1: 3} for v in (0, 1)})
+    assert cluster.is_warm(new)
+    owners = _volumes(cluster, new)
+    assert {v: {("ctas_t-g1", p)} for p, v in owners.items()} == warmed
+    assert cluster.duties().wanted == {}, "an owner's store is not warmed"
+    assert cluster.duties().owned == {v: former[v] | warmed[v] for v in (0, 1)}
 
 
 def test_what_another_process_says_of_a_volume_is_not_believed(

@@ -31,9 +31,9 @@ class Fault(StrEnum):
     | SLOW        | stopped and continued several times a      | the same                         |
     |             | second                                     |                                  |
 
-    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION,
-    RESCALE and EMPTY_STORES are local only, and RECREATE_TOPIC hits only a Kafka that belongs to
-    the run:
+    Some faults hit what the job keeps or reads, not a single process.  SECOND_DRIVER, OLD_VOLUME,
+    SWAP_VOLUMES and RECREATE_TOPIC are local only, and RECREATE_TOPIC hits only a Kafka that
+    belongs to the run:
 
     | fault          | what is done                                                                |
     |----------------|-----------------------------------------------------------------------------|

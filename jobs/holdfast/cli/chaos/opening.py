@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError, InvalidConfig, Refused
 from holdfast.types.components import QUERY, TOPIC
 
 if TYPE_CHECKING:
+    from holdfast.chaos.faults.remote_store_faults import Stores
     from holdfast.chaos.faults.target import Target
     from holdfast.chaos.faults.topic_remaker import TopicRemaker
     from holdfast.chaos.history.run_file import RunFile
@@ -53,9 +54,8 @@ def target_of(target: str, namespace: str, name: str, settings: Settings, hit: H
         place = StandbyTarget(place)
     if not settings.state.on_volumes and settings.state.remote.uri:
         from holdfast.chaos.faults.remote_store_faults import RemoteStoreTarget
-        from holdfast.state.remote.opening import RemoteStores
 
-        stores = cache(lambda: RemoteStores(settings.state.remote, settings.application_id))
+        stores = cache(partial(_remote_stores, target, namespace, name, settings))
         place = RemoteStoreTarget(place, stores)
     if not hit.topics and not hit.queries:
         return place
@@ -70,6 +70,17 @@ def target_of(target: str, namespace: str, name: str, settings: Settings, hit: H
     rescales = cache(lambda: ControlTopic(OrderBook(admin(), settings.client(), name)))
     place = RescaleTarget(place, name, hit.queries, rescales, partial(_count, admin))
     return TopicTarget(place, hit.topics, admin, hit.remaker)
+
+
+def _remote_stores(target: str, namespace: str, name: str, settings: Settings) -> Stores:
+    """The job's stores in its database; a cluster's database may be reached by its pods only."""
+    if target == "local":
+        from holdfast.state.remote.opening import RemoteStores
+
+        return RemoteStores(settings.state.remote, settings.application_id)
+    from holdfast.chaos.targets.kubernetes.in_executor import InExecutor, PodStores
+
+    return PodStores(InExecutor(namespace, name))
 
 
 def _count(admin: Callable[[], Admin], topic: str) -> int:
@@ -100,9 +111,14 @@ def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Tar
         place = LocalTarget(name, settings)
         root = folder_of(settings.snapshots.uri)
         return place if root is None else SnapshotTarget(place, root, settings.application_id)
+    from holdfast.chaos.targets.kubernetes.in_executor import InExecutor
     from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
+    from holdfast.chaos.targets.kubernetes.snapshot_store import PodSnapshotTarget
 
-    return KubernetesTarget(namespace, name)
+    pods = KubernetesTarget(namespace, name)
+    if not settings.snapshots.uri:
+        return pods
+    return PodSnapshotTarget(pods, InExecutor(namespace, name))
 
 
 def open_run(

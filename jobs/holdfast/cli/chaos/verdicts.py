@@ -107,4 +107,7 @@ def _stores(run: Run) -> Callable[[], JobStores] | None:
         return local_stores(settings)
     from holdfast.chaos.targets.kubernetes.stores import release_stores
 
-    return lambda: release_stores(asked.namespace, asked.name, settings.application_id)
+    remote = settings.state.backend == "remote"
+    return lambda: release_stores(
+        asked.namespace, asked.name, settings.application_id, remote=remote
+    )

@@ -129,7 +129,7 @@ class Attempt:
         """
         cluster, plan = self._services.cluster, self._plan
         began, admin = time.monotonic(), self._services.admin
-        warms = plan.settings.state.on_volumes
+        warms = plan.settings.state.outlives_executors
         while True:
             left = self._left(self._copied(new))
             told(f"copying the changelog: {left} offsets are left")
@@ -139,7 +139,7 @@ class Attempt:
                 cluster.warm(new)
                 told("warming the new stores")
             if time.monotonic() - began > tombstones_kept_ms(plan, admin) / 2_000:
-                raise _too_slow(plan, left)
+                raise _too_slow(plan, left) if left > _LEFT else _cold(plan)
             time.sleep(_PAUSE_S)
 
     def _copied(self, new: QueryPlan) -> list[Copied | HoldfastError]:
@@ -241,6 +241,16 @@ def _settings(admin: Admin, plan: QueryPlan) -> dict[str, str]:
     found = admin.config(plan.changelog)
     kept = {name: found[name] for name in _COPIED_SETTINGS if name in found}
     return {**changelog_config(plan.settings.state), **kept}
+
+
+def _cold(plan: QueryPlan) -> Refused:
+    return Refused(
+        f"The new stores of {plan.query.id} were not level in half the time for which the "
+        "changelog keeps the tombstones of deleted rows.",
+        cause="executors cannot restore them, as the warning `The standby of … cannot follow` in "
+        "their logs says (a remote store does not answer, a volume is full), or they are busy.",
+        action="see that they can, and try again.",
+    )
 
 
 def _too_slow(plan: QueryPlan, left: int) -> Refused:

@@ -8,25 +8,27 @@ from typing import Protocol
 
 from holdfast.config.settings import RemoteSettings
 from holdfast.errors import InvalidConfig
-from holdfast.state.remote.store import RemoteSnapshot, RemoteStore
+from holdfast.state.remote.store import RemoteSnapshot, RemoteStore, WarmedStore
 from holdfast.state.remote.table import RemoteTable
 
 __all__ = ["RemoteStores", "open_remote", "read_remote"]
 
 
-def open_remote(settings: RemoteSettings, name: str) -> RemoteStore:
+def open_remote(settings: RemoteSettings, name: str, *, warms: bool = False) -> RemoteStore:
     """Takes over the store of that name, creating an empty one if there is none.
 
     Args:
         name: see `table_store.store_name`.
+        warms: only to fill it before its first owner opens it.
 
     Raises:
+        Fenced: it shall be warmed, and has an owner.
         StoreUnavailable: the database does not answer.
         InvalidConfig: the client library, or a setting, is missing.
     """
     table = _database(settings).table(settings, name)
     try:
-        return RemoteStore(table, f"{name} at {settings.uri}")
+        return (WarmedStore if warms else RemoteStore)(table, f"{name} at {settings.uri}")
     except BaseException:
         table.close()
         raise
@@ -59,6 +61,13 @@ class RemoteStores:
         """Removes a store; one that is open is restored."""
         name = f"{application_id}/{state_name}/{state_partition}"
         _database(self._settings).delete_store(self._settings, name)
+
+    def delete_all(self) -> int:
+        """Removes every store of the job; returns how many there were."""
+        found = self.stores()
+        for store in found:
+            self.delete_store(*store)
+        return len(found)
 
 
 class _Database(Protocol):

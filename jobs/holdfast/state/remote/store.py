@@ -9,17 +9,21 @@
 
 Whoever opens the store has fenced its predecessors in Kafka before, so a zombie's rows are not
 needed, and a write that was interrupted was committed in Kafka before it began.
+
+Before its first owner a store may be warmed by an executor that has fenced nobody.  Its stamp says
+so, and it takes the store from no one but other warmers: the look at the stamp and the claim are
+one step of the database, so it is `Fenced` from the moment in which the owner has opened the store.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 from holdfast.errors import (
     Fenced,
@@ -32,7 +36,7 @@ from holdfast.errors import (
 from holdfast.state.remote.table import Pairs, RemoteTable, Stamp
 from holdfast.state.store import Found, flat
 
-__all__ = ["RemoteSnapshot", "RemoteStore"]
+__all__ = ["RemoteSnapshot", "RemoteStore", "WarmedStore"]
 
 _LOG = logging.getLogger(__name__)
 _CLAIMS = 10  # others may open the store at the same time
@@ -50,6 +54,7 @@ class RemoteStore:
     """
 
     durable = True
+    _warms: ClassVar[bool] = False
 
     def __init__(self, table: RemoteTable, name: str) -> None:
         """Takes the store over from any former owner.
@@ -61,11 +66,12 @@ class RemoteStore:
         self._table = table
         self._name = name
         self._size, self._written, self._measured = 0, 0, float("-inf")
-        self._stamp = self._claimed(Stamp(secrets.token_hex(8)))
+        self._stamp = self._claimed(Stamp.of_opening(warms=self._warms))
 
     def _claimed(self, mine: Stamp) -> Stamp:
         for _ in range(_CLAIMS):
             found = self._table.stamp()
+            self._check_free(found)
             if found is not None and found.whole:
                 if self._table.write({}, found, mine):
                     return mine
@@ -82,6 +88,9 @@ class RemoteStore:
             cause="two jobs run under one application.id.",
             action="stop one of them, or give it another state.remote.uri.",
         )
+
+    def _check_free(self, found: Stamp | None) -> None:
+        """An owner takes the store from anybody, for Kafka lets nobody else commit."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         stamp, values = self._table.read(keys)
@@ -197,6 +206,29 @@ class RemoteStore:
         return Fenced(
             f"The remote store {self._name} has another owner by now ({found.owner}).",
             cause="this executor was taken for dead, or two jobs run under one application.id.",
+            action="none: nothing was written.",
+        )
+
+
+class WarmedStore(RemoteStore):
+    """A store that is filled before it has its first owner, who takes it over as it is.
+
+    Raises:
+        Fenced: it has an owner, or had one.
+    """
+
+    _warms = True
+
+    def _check_free(self, found: Stamp | None) -> None:
+        if found is not None and not found.warms:
+            raise self._lost(found)
+
+    def _lost(self, found: Stamp | None) -> HoldfastError:
+        if found is None or found.warms:
+            return super()._lost(found)
+        return Fenced(
+            f"The remote store {self._name} has an owner by now ({found.owner}) and is not warmed.",
+            cause="the query was rescaled, and the driver has not told this executor yet.",
             action="none: nothing was written.",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 __all__ = ["Pairs", "RemoteTable", "Stamp"]
 
 Pairs = list[tuple[bytes, bytes]]
+_WARMER = "warmer-"  # in the name of an opening that only warms; versions before had none
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,16 @@ class Stamp:
     owner: str
     batch: int = 0
     whole: bool = True
+
+    @staticmethod
+    def of_opening(*, warms: bool) -> Stamp:
+        """The stamp of a new opening; `warms`: see there."""
+        return Stamp(f"{_WARMER if warms else ''}{secrets.token_hex(8)}")
+
+    @property
+    def warms(self) -> bool:
+        """Whether whoever opened the store only warms it: it has had no owner yet."""
+        return self.owner.startswith(_WARMER)
 
     def following(self) -> Stamp:
         """The stamp after the next batch."""

@@ -9,13 +9,19 @@ from collections.abc import Collection, Iterable, Sequence
 import yaml
 
 from holdfast.chaos.targets.kubernetes.helpers import Helpers
-from holdfast.chaos.targets.kubernetes.scripts import BROKERS, REACHES, READ, module, sh
+from holdfast.chaos.targets.kubernetes.scripts import (
+    BROKERS,
+    PROPERTIES,
+    REACHES,
+    READ,
+    module,
+    sh,
+)
 from holdfast.deploy.kubernetes.client import KubeClient, Object
 from holdfast.errors import HoldfastError
 
 __all__ = ["CutOff"]
 
-_PROPERTIES = "/etc/holdfast/job/properties.yaml"
 _FELT_S, _POLL_S = 8.0, 0.5
 _STATUS_PORT = 8090
 
@@ -109,17 +115,17 @@ class CutOff:
 
     def _brokers(self, pod: Object) -> _Hosts:
         """The brokers that the pod starts from, and those they name, which may have other ports."""
-        text = self._kube.run(pod, sh(READ, _PROPERTIES)).out
+        text = self._kube.run(pod, sh(READ, PROPERTIES)).out
         found = yaml.safe_load(text) or {}
         if "bootstrap.servers" not in found:
             raise HoldfastError(
                 f"{pod['metadata']['name']} does not say where its brokers are.",
-                cause=f"{_PROPERTIES} is missing or cannot be read",
+                cause=f"{PROPERTIES} is missing or cannot be read",
                 action="is it a pod of the chart holdfast?",
             )
         first = _addresses(found["bootstrap.servers"].split(","))
         if not self._advertised:
-            told = self._kube.run(pod, module(BROKERS, _PROPERTIES))
+            told = self._kube.run(pod, module(BROKERS, PROPERTIES))
             self._advertised = _addresses(told.out.split() if told.status == 0 else [])
         return list(dict.fromkeys([*first, *self._advertised]))
 

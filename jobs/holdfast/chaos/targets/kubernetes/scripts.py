@@ -14,9 +14,12 @@ __all__ = [
     "KILL",
     "LIMIT_FILES",
     "LIST",
+    "PROPERTIES",
     "REACHES",
     "READ",
+    "REMOTE_STORES",
     "SLOW_DOWN",
+    "SNAPSHOT_FILES",
     "SPEED_UP",
     "STOP",
     "module",
@@ -89,7 +92,13 @@ READ = 'cat "$1" 2>/dev/null'
 
 BROKERS = "holdfast.cli.in_pod.brokers"
 LIMIT_FILES = "holdfast.cli.in_pod.workers"
+REMOTE_STORES = "holdfast.cli.in_pod.remote_stores"
+SNAPSHOT_FILES = "holdfast.cli.in_pod.snapshots"
 """Modules of this project that run in a job's pod, with its Python."""
+
+
+PROPERTIES = "/etc/holdfast/job/properties.yaml"
+"""The job's properties, in the pods of its driver and its executors."""
 
 
 def module(name: str, *arguments: str) -> list[str]:

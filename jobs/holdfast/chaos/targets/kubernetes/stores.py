@@ -1,9 +1,10 @@
-"""The stores of a release: each executor reads the stores on its own volume."""
+"""The stores of a release: each executor reads its own volume's, one reads a database's."""
 
 from __future__ import annotations
 
 import orjson
 
+from holdfast.chaos.targets.kubernetes.in_executor import InExecutor, PodStores
 from holdfast.chaos.targets.kubernetes.places import Places
 from holdfast.deploy.kubernetes.client import KubeClient, Object
 from holdfast.errors import HoldfastError
@@ -17,9 +18,17 @@ _READ_S = 300.0
 
 
 def release_stores(
-    namespace: str, name: str, application_id: str, kube: KubeClient | None = None
+    namespace: str,
+    name: str,
+    application_id: str,
+    kube: KubeClient | None = None,
+    *,
+    remote: bool = False,
 ) -> JobStores:
     """The store with the highest offset, by (query id, state partition).
+
+    Args:
+        remote: whether the stores are in a database.
 
     Raises:
         Refused: there is no such release.
@@ -27,6 +36,9 @@ def release_stores(
         HoldfastError: an executor could not read its stores.
     """
     kube = kube or KubeClient()
+    if remote:
+        digests = PodStores(InExecutor(namespace, name, kube)).digests()
+        return stores_of_job(map(StoreDigest.of, digests), application_id)
     places = Places(kube, namespace, name, platform=namespace)
     places.of(EXECUTOR)
     found = [s for pod in places.alive(EXECUTOR) for s in _stores(kube, pod, application_id)]
