@@ -11,11 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 NAMESPACE = "holdfast"
 CONTEXT = f"kind-{os.environ.get('CLUSTER', 'holdfast')}"
 IMAGE = f"holdfast:{os.environ.get('TAG', 'dev')}"
 HELM = os.environ.get("HELM", "helm")
+# Tests of minutes each that a change seldom breaks.
+long_test = pytest.mark.skipif(
+    not os.environ.get("LONG_TESTS"), reason="it takes minutes; LONG_TESTS=1 runs it"
+)
 BOOTSTRAP = "kafka.holdfast-platform.svc:9092"
 POLL_S = 0.3
 

@@ -3,7 +3,7 @@
 It takes a quarter of an hour and all of two cores, so it is not among the tests of each change. Run
 it alone, since the requests of the other tests' pods leave no room for its own on such a node:
 
-    FLEET_TESTS=1 make test-cluster PYTEST_ARGS=tests/e2e/cluster/test_fleet.py
+    LONG_TESTS=1 make test-cluster PYTEST_ARGS=tests/e2e/cluster/test_fleet.py
 """
 
 from __future__ import annotations
@@ -22,9 +22,19 @@ import pytest
 import yaml
 
 from tests.e2e.cluster.conftest import clear
-from tests.e2e.cluster.kube import NAMESPACE, ROOT, helm, kubectl, objects, run_dag, try_dag, until
+from tests.e2e.cluster.kube import (
+    NAMESPACE,
+    ROOT,
+    helm,
+    kubectl,
+    long_test,
+    objects,
+    run_dag,
+    try_dag,
+    until,
+)
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.cluster, long_test, pytest.mark.timeout(1_200)]
 
 PLATFORM = "holdfast-platform"
 CONFIGMAP = MORE = "e2e-fleet"
@@ -84,8 +94,6 @@ def fleet(cli_pod: str) -> Iterator[None]:
 
     That one is not labelled for development: chaos asks for the job's name there.
     """
-    if not os.environ.get("FLEET_TESTS"):
-        pytest.skip("FLEET_TESTS is not set")
     _clear()
     standard = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"kind": "Namespace", "metadata": {"name": MORE, "labels": standard}}

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.cluster.kube import IMAGE, run_dag, until
+from tests.e2e.cluster.kube import IMAGE, long_test, run_dag, until
 from tests.e2e.cluster.release import Release
 from tests.e2e.cluster.s3_pod import PORT, environment, s3_pod
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, long_test, pytest.mark.timeout(600)]
 
 JOB = Release("moving")
 _BEFORE_S = 120.0

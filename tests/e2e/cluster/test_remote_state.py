@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster.kube import IMAGE, kubectl, objects, run_dag, until
+from tests.e2e.cluster.kube import IMAGE, kubectl, long_test, objects, run_dag, until
 from tests.e2e.cluster.release import PARTITIONS, Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -138,6 +138,7 @@ def test_it_is_rescaled_and_its_new_stores_are_warm(job: Release, times: dict[st
     assert restored <= len(found), "the commit markers, and no row"
 
 
+@long_test
 def test_its_stores_are_emptied_by_chaos_and_it_is_right(job: Release) -> None:
     """An executor's pod does it, and reads the stores for the verdict: nobody else may."""
     asked = {

@@ -25,12 +25,13 @@ from tests.e2e.cluster.kube import (
     ROOT,
     helm,
     kubectl,
+    long_test,
     objects,
     until,
 )
 from tests.e2e.cluster.table import Burst, Watch
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.cluster, long_test, pytest.mark.timeout(1_200)]
 
 NODE = f"{CONTEXT.removeprefix('kind-')}-control-plane"
 FOLDER = "/var/local/holdfast-full"
