@@ -8,6 +8,7 @@ partitions (ADR 19).
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -73,10 +74,27 @@ def run_shuffled(
         volumes = {task: of for task, (_, of) in groups.items()}
         work = partial(_process_task, plan=plan, batch=batch, groups=volumes)
         stage(context, f"keep the state of {plan.query.id}")
-        return on_owners(cut.blobs, locations, work, sorted(groups))
+        waves = _waves({task: location for task, (location, _) in groups.items()})
+        return [a for tasks in waves for a in on_owners(cut.blobs, locations, work, tasks)]
 
     with batch_job(context, plan.query.id, batch.batch_id, read.records):
         return stores_done(plan, cluster, attempt, batch)
+
+
+def _waves(locations: Mapping[int, str]) -> list[list[int]]:
+    """The tasks, in order, with at most one of each location at a time.
+
+    Executors have one core: of two tasks for the same one, as after a take-over, Spark would soon
+    send the second to another executor, which does not own its stores.
+    """
+    found: list[list[int]] = []
+    begun: Counter[str] = Counter()
+    for task, location in sorted(locations.items()):
+        if begun[location] == len(found):
+            found.append([])
+        found[begun[location]].append(task)
+        begun[location] += 1
+    return found
 
 
 @dataclass(frozen=True)

@@ -79,3 +79,9 @@ def test_a_retry_cuts_anew_when_the_state_partitions_of_a_task_are_in_two_places
     where = {p: (Assigned(p), f"executor_a_{p}") for p in range(4)}
     assert made.groups([1, 3], where) is None
     assert made.groups([3], where) == {1: ("executor_a_3", {3: Assigned(3)})}
+
+
+def test_an_executor_has_one_task_at_a_time() -> None:
+    assert shuffled_batch._waves({3: "b", 0: "a", 1: "c"}) == [[0, 1, 3]]
+    taken_over = {0: "a", 1: "b", 2: "a", 3: "a", 4: "b"}
+    assert shuffled_batch._waves(taken_over) == [[0, 1], [2, 4], [3]]
