@@ -77,9 +77,9 @@ def _loaded(run: Run, work: Callable[[Running, list[Mark]], dict[str, float]]) -
 
 
 def next_commit(marks: Sequence[Mark], killed: float) -> float:
-    """The moment of the first commit that no process made that was killed before.
+    """The moment of the first commit after a kill.
 
-    A commit that had been made by then is told a moment later.
+    Commits up to the kill are seen a moment later: what is seen by then does not count.
 
     Raises:
         RuntimeError: there is none among the marks.

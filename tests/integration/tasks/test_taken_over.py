@@ -43,6 +43,15 @@ def _process(plan: QueryPlan, task: StateTask, number: int) -> int:
     return task.process(history.batch_of(number), payload).rows
 
 
+def _written(plan: QueryPlan, volume: Volume) -> int:
+    """The rows that an owner on this volume leaves."""
+    owner = _task(plan, volume)
+    owner.open()
+    rows = _process(plan, owner, 0)
+    owner.close()
+    return rows
+
+
 def _followed(plan: QueryPlan, volume: Volume) -> Standbys:
     standbys = Standbys(threaded=False)
     standbys.keep({(plan.state_name, 0): plan}, {}, volume)
@@ -76,10 +85,7 @@ def test_the_open_store_of_a_standby_is_not_opened_again(
 def test_a_store_whose_restore_was_interrupted_is_opened_anew(
     plan: QueryPlan, volumes: tuple[Volume, Volume]
 ) -> None:
-    owner = _task(plan, volumes[0])
-    owner.open()
-    rows = _process(plan, owner, 0)
-    owner.close()
+    rows = _written(plan, volumes[0])
     standbys = _followed(plan, volumes[1])
     store = standbys._standbys[plan.state_name, 0].store
     assert store is not None
@@ -94,10 +100,7 @@ def test_a_store_whose_restore_was_interrupted_is_opened_anew(
 def test_a_task_that_cannot_open_closes_the_store_it_was_given(
     plan: QueryPlan, volumes: tuple[Volume, Volume], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner = _task(plan, volumes[0])
-    owner.open()
-    rows = _process(plan, owner, 0)
-    owner.close()
+    rows = _written(plan, volumes[0])
     heir = _task(plan, volumes[1])
     with monkeypatch.context() as patched:
         patched.delattr(state_task, "TransactionalProducer")

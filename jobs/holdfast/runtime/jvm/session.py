@@ -71,7 +71,7 @@ _KUBERNETES = {
     "spark.shuffle.io.retryWait": "1s",
 }
 # A dead executor of this machine refuses connections at once.  By default Spark asks it three times
-# more, 5 s apart, before it reads a batch again that was lost with it.
+# more, 5 s apart, and only then reads again what was lost with it.
 _LOCAL = {"spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "100ms"}
 # Not Spark's zip of PySpark either: every Python process would compile it, while the installed
 # PySpark is compiled already.
