@@ -13,8 +13,10 @@ import pytest
 from tests.e2e.cluster import table
 from tests.e2e.cluster.kube import (
     BOOTSTRAP,
+    CONTAINER_SECURITY,
     IMAGE,
     NAMESPACE,
+    POD_SECURITY,
     helm,
     kubectl,
     objects,
@@ -30,20 +32,13 @@ _CLI_POD = {
     "spec": {
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 10001,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [
             {
                 "name": "cli",
                 "image": IMAGE,
                 "args": ["sleep", "infinity"],
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": CONTAINER_SECURITY,
                 "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
             }
         ],

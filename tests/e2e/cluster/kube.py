@@ -24,6 +24,16 @@ long_test = pytest.mark.skipif(
 )
 BOOTSTRAP = "kafka.holdfast-platform.svc:9092"
 POLL_S = 0.3
+# What pods need in a namespace that enforces the standard `restricted`.
+POD_SECURITY: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 10001,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
 
 
 def kubectl(*arguments: str, check: bool = True, text: str | None = None) -> str:

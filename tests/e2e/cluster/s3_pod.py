@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.e2e.cluster.kube import CONTEXT, IMAGE, NAMESPACE, kubectl
+from tests.e2e.cluster.kube import (
+    CONTAINER_SECURITY,
+    CONTEXT,
+    IMAGE,
+    NAMESPACE,
+    POD_SECURITY,
+    kubectl,
+)
 from tests.support.s3_server import credentials, proxy_command, proxy_jars, proxy_settings
 
 __all__ = ["PORT", "environment", "s3_pod"]
@@ -74,20 +81,13 @@ def _objects() -> Sequence[dict[str, Any]]:
         "image": f"holdfast-schema-registry:{IMAGE.partition(':')[2]}",
         "args": ["sh", "-c", waits],
         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     pod = {
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 10001,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }

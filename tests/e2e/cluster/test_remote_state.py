@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cluster.kube import IMAGE, kubectl, long_test, objects, run_dag, until
+from tests.e2e.cluster.kube import (
+    CONTAINER_SECURITY,
+    IMAGE,
+    POD_SECURITY,
+    kubectl,
+    long_test,
+    objects,
+    run_dag,
+    until,
+)
 from tests.e2e.cluster.release import PARTITIONS, Release
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -38,11 +47,7 @@ _OBJECTS: list[dict[str, Any]] = [
         "spec": {
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 10001,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": POD_SECURITY,
             "containers": [
                 {
                     "name": "redis",
@@ -55,11 +60,7 @@ _OBJECTS: list[dict[str, Any]] = [
                         }
                     ],
                     "readinessProbe": {"tcpSocket": {"port": 6379}, "periodSeconds": 1},
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "readOnlyRootFilesystem": True,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
+                    "securityContext": {**CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
                 }
             ],
         },
