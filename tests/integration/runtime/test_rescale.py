@@ -176,14 +176,16 @@ def test_a_query_is_rescaled_while_records_come_in(
     assert not reading.wrong, reading.wrong[:5]
     bench.is_right()
     layout = read_layouts(bench.client, job.application_id)[QUERY]
-    assert (layout.generation, layout.state_partitions) == (2, 3)
+    assert layout.generation >= 2, "an attempt that failed leaves its generation behind"
+    assert layout.state_partitions == 3
     admin = Admin(bench.client)
-    made = [changelog_topic(job.application_id, QUERY, g) for g in range(3)]
+    generations = range(layout.generation + 1)
+    made = [changelog_topic(job.application_id, QUERY, g) for g in generations]
     assert all(admin.describe(name) is not None for name in made), "there is a way back"
 
     job.start()  # state.partitions is what it was: the query goes on with what it was rescaled to
     events.produce(ROUND)
     job.until(lambda s: len(s.queries[QUERY].state_partitions) == 3, "it goes on")
     assert bench.rescale("--confirm") == 0, capsys.readouterr()
-    assert [admin.describe(name) is not None for name in made] == [False, False, True]
+    assert [name for name in made if admin.describe(name) is not None] == made[-1:]
     bench.is_right()

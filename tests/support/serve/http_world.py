@@ -257,8 +257,6 @@ def served(
             found.loop.run_until_complete(serve())
         except BaseException:  # noqa: BLE001 - raised below, in the test
             pass
-        finally:
-            found.loop.close()
 
     thread = threading.Thread(target=run, name="server")
     thread.start()
@@ -271,6 +269,8 @@ def served(
         if thread.is_alive():
             found.loop.call_soon_threadsafe(stop.set)
         thread.join(20)
+        if not thread.is_alive():  # a loop closed by its thread would refuse the call above
+            found.loop.close()
     if failed:
         raise failed[0]
     assert not thread.is_alive()
