@@ -15,7 +15,7 @@ import asyncio
 import datetime as dt
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -253,10 +253,8 @@ def served(
 
     def run() -> None:
         asyncio.set_event_loop(found.loop)
-        try:
+        with suppress(BaseException):  # raised below, in the test
             found.loop.run_until_complete(serve())
-        except BaseException:  # noqa: BLE001 - raised below, in the test
-            pass
 
     thread = threading.Thread(target=run, name="server")
     thread.start()
