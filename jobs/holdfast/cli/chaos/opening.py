@@ -106,19 +106,29 @@ def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
 def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
     if target == "local":
         from holdfast.chaos.targets.local.nemesis import LocalTarget
-        from holdfast.chaos.targets.local.snapshot_store import SnapshotTarget, folder_of
 
         place = LocalTarget(name, settings)
-        root = folder_of(settings.snapshots.uri)
-        return place if root is None else SnapshotTarget(place, root, settings.application_id)
-    from holdfast.chaos.targets.kubernetes.in_executor import InExecutor
+        return _with_snapshots(place, settings) if settings.snapshots.uri else place
+    from holdfast.chaos.faults.snapshot_faults import SnapshotTarget
+    from holdfast.chaos.targets.kubernetes.in_executor import InExecutor, PodSnapshots
     from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
-    from holdfast.chaos.targets.kubernetes.snapshot_store import PodSnapshotTarget
 
     pods = KubernetesTarget(namespace, name)
     if not settings.snapshots.uri:
         return pods
-    return PodSnapshotTarget(pods, InExecutor(namespace, name))
+    return SnapshotTarget(pods, PodSnapshots(InExecutor(namespace, name)))
+
+
+def _with_snapshots(place: Target, settings: Settings) -> Target:
+    from holdfast.chaos.faults.snapshot_faults import SnapshotTarget
+    from holdfast.chaos.targets.local.snapshot_folder import SnapshotFolderTarget, folder_of
+    from holdfast.cli.in_pod.snapshots import JobSnapshots
+
+    snapshots = JobSnapshots(settings.snapshots.uri, settings.application_id)
+    root = folder_of(settings.snapshots.uri)
+    if root is None:
+        return SnapshotTarget(place, snapshots)
+    return SnapshotFolderTarget(place, snapshots, root)
 
 
 def open_run(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
 from holdfast.chaos.targets.kubernetes.places import Places
-from holdfast.chaos.targets.kubernetes.scripts import PROPERTIES, REMOTE_STORES, module
+from holdfast.chaos.targets.kubernetes.scripts import (
+    PROPERTIES,
+    REMOTE_STORES,
+    SNAPSHOT_FILES,
+    module,
+)
 from holdfast.deploy.kubernetes.client import KubeClient
 from holdfast.errors import Retriable
 from holdfast.types.components import EXECUTOR
 
-__all__ = ["InExecutor", "PodStores"]
+__all__ = ["InExecutor", "PodSnapshots", "PodStores"]
 
 _TIMEOUT_S = 120.0  # Python and its libraries take 10 s and more to start in a pod that is busy
 _DIGESTS_S = 300.0
@@ -70,4 +76,26 @@ class PodStores:
     def digests(self) -> list[dict[str, Any]]:
         """The digest of every store, as `StoreDigest.of` takes it."""
         found: list[dict[str, Any]] = self._pods.ask(REMOTE_STORES, "digests", timeout_s=_DIGESTS_S)
+        return found
+
+
+class PodSnapshots:
+    """The snapshots of a job, which its executors reach.  For errors see `InExecutor.ask`."""
+
+    def __init__(self, pods: InExecutor) -> None:
+        self._pods = pods
+
+    def newest(self) -> list[str]:
+        """The manifest of the newest snapshot of each state partition, sorted."""
+        found: list[str] = self._pods.ask(SNAPSHOT_FILES, "list")
+        return found
+
+    def damage(self) -> list[str]:
+        """Damages the largest file of each newest snapshot; which files are damaged now."""
+        found: list[str] = self._pods.ask(SNAPSHOT_FILES, "damage")
+        return found
+
+    def wrong(self, paths: Sequence[str]) -> list[str]:
+        """Those of these files whose contents are not what their names say."""
+        found: list[str] = self._pods.ask(SNAPSHOT_FILES, "wrong", *paths)
         return found

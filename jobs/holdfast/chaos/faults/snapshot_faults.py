@@ -1,50 +1,59 @@
-"""Damage to a job's snapshots, done in an executor's pod: adds `snapshot-store`."""
+"""Damage to a job's snapshots, and a place of them that is away: adds `snapshot-store`."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from holdfast.chaos.faults.target import Landing, Target, Victim
 from holdfast.chaos.faults.words import Fault
 from holdfast.chaos.faults.wrapped import WrappedTarget
-from holdfast.chaos.targets.kubernetes.in_executor import InExecutor
-from holdfast.chaos.targets.kubernetes.scripts import SNAPSHOT_FILES
 from holdfast.errors import Refused, Retriable
 from holdfast.types.components import EXECUTOR, SNAPSHOTS
 
-__all__ = ["PodSnapshotTarget"]
-
-_FAULTS = frozenset({Fault.DAMAGE_SNAPSHOT})
+__all__ = ["SnapshotTarget", "Snapshots"]
 
 
-class PodSnapshotTarget(WrappedTarget):
+class Snapshots(Protocol):
+    """The snapshots of a job.  Every method raises `Retriable` if their place does not answer."""
+
+    def newest(self) -> list[str]:
+        """The manifest of the newest snapshot of each state partition, sorted."""
+
+    def damage(self) -> list[str]:
+        """Damages the largest file of each newest snapshot; which files are damaged now."""
+
+    def wrong(self, paths: Sequence[str]) -> list[str]:
+        """Those of these files whose contents are not what their names say."""
+
+
+class SnapshotTarget(WrappedTarget):
     """A target that can damage the job's snapshots as well, wherever `snapshot.uri` is.
 
     Damage shows only when a store is lost, so an executor loses its volume in the same fault.
 
     Args:
         inner: the target where the job runs; handles all other components.
-        pods: an executor's pod, which reaches the snapshots.
     """
 
-    def __init__(self, inner: Target, pods: InExecutor) -> None:
+    def __init__(self, inner: Target, snapshots: Snapshots) -> None:
         super().__init__(inner, SNAPSHOTS)
-        self._pods = pods
+        self._snapshots = snapshots
         self._lost: dict[str, Victim] = {}  # by victim: the executor that lost its volume with it
         self._damaged: dict[str, list[str]] = {}
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
-        """The inner target's faults, and those of snapshots: their place cannot be cut off here."""
-        return {**self._inner.faults, SNAPSHOTS: _FAULTS}
+        """The inner target's faults, and the faults of snapshots."""
+        return {**self._inner.faults, SNAPSHOTS: frozenset({Fault.DAMAGE_SNAPSHOT})}
 
     def victims(self, component: str) -> list[Victim]:
         """The job's newest snapshots as one victim; none before any can be seen."""
         if component != SNAPSHOTS:
             return self._inner.victims(component)
         try:
-            newest: list[str] = self._pods.ask(SNAPSHOT_FILES, "list")
+            newest = self._snapshots.newest()
         except Retriable:
             return []
         return [Victim(SNAPSHOTS, "snapshots", _named(newest))] if newest else []
@@ -58,12 +67,12 @@ class PodSnapshotTarget(WrappedTarget):
         """
         if victim.component != SNAPSHOTS:
             return self._inner.strike(victim, fault)
-        if fault not in _FAULTS:
+        if fault is not Fault.DAMAGE_SNAPSHOT:
             raise Refused(f"{fault.value} cannot be done to snapshots here.")
         executors = self._inner.victims(EXECUTOR)
         if not executors:
             raise Retriable("There is no executor whose volume could be lost.")
-        changed: list[str] = self._pods.ask(SNAPSHOT_FILES, "damage")
+        changed = self._snapshots.damage()
         if not changed:
             raise Retriable("No snapshot has a file with rows yet.")
         self._lost[victim.identity], self._damaged[victim.identity] = executors[0], changed
@@ -78,7 +87,7 @@ class PodSnapshotTarget(WrappedTarget):
         if not changed or lost is None:
             return Landing(False, "no file was changed")
         try:
-            wrong: list[str] = self._pods.ask(SNAPSHOT_FILES, "wrong", *changed)
+            wrong = self._snapshots.wrong(changed)
         except Retriable as error:
             return Landing(False, error.fact)
         volume = self._inner.landed(lost, Fault.LOSE_VOLUME)
