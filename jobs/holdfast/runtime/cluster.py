@@ -69,6 +69,7 @@ class Cluster:
         self._state_dir = state_dir
         self._lock = threading.RLock()
         self._known: list[Executor] = []
+        self._answered: set[Executor] = set()  # those that have ever answered
         self._surveys: dict[int, StoreSurvey] = {}  # by volume
         self._executors: dict[int, Executor] = {}  # by volume
         self._standbys: dict[int, dict[_Key, StandbyState]] = {}  # by volume, as last reported
@@ -146,11 +147,12 @@ class Cluster:
         Raises:
             ExecutorsMissing: not all of the executors answer.
         """
+        self._greet()
         with self._lock:
-            alive = executors(self._context)
+            alive = self._ready()
             changed = alive != self._known or self._stale
             if self._surveys and changed and len(alive) >= self._expected():
-                self._survey()
+                self._survey(self._ready)
 
     def duties(self) -> StandbyDuties:
         """The stores to be kept now."""
@@ -260,13 +262,41 @@ class Cluster:
         with self._lock:
             return self._waits_for.get(query_id, "")
 
-    def _refresh(self, name: str | None) -> None:
+    def _greet(self) -> None:
+        """Has new executors answer for the first time, which takes them seconds.
+
+        It holds no lock meanwhile: no batch waits for them.
+        """
+        with self._lock:
+            alive = executors(self._context)
+            self._answered.intersection_update(alive)
+            new = [e for e in alive if e not in self._answered]
+            if not self._surveys or not new:
+                return
+        found = answers_of(new, self._ask(new))
+        with self._lock:
+            self._answered.update(found)
+
+    def _ready(self) -> list[Executor]:
+        """Live executors that have answered before, and so answer at once; all, if none has.
+
+        The others are greeted soon.
+        """
         alive = executors(self._context)
-        if alive == self._known and not self._stale and self._surveys:
+        ready = [e for e in alive if e in self._answered]
+        if ready and ready != alive:
+            self.changed.set()
+        return ready or alive
+
+    def _refresh(self, name: str | None) -> None:
+        ready = self._ready()
+        if ready == self._known and not self._stale and self._surveys:
             return
-        if not alive or not self._surveys or self._worth_waiting(name, alive):
+        if not ready or not self._surveys or self._worth_waiting(name, ready):
             self._await_executors()
-        self._survey()
+            self._survey(lambda: executors(self._context))
+        else:
+            self._survey(self._ready)
 
     def _worth_waiting(self, name: str | None, alive: list[Executor]) -> bool:
         """Whether a store of the state on a missing volume would take long to restore."""
@@ -347,9 +377,9 @@ class Cluster:
             alive = len(executors(self._context))
             _LOG.info("Waited %.1f s for executors: %d of %d are here", waited, alive, expected)
 
-    def _survey(self) -> None:
+    def _survey(self, asked: Callable[[], list[Executor]]) -> None:
         for _ in range(_SURVEYS_MAX):
-            alive = executors(self._context)
+            alive = asked()
             found = answers_of(alive, self._ask(alive)) if alive else {}
             if alive and len(found) == len(alive):
                 self._surveyed(found)
@@ -371,6 +401,7 @@ class Cluster:
         before = {v: s.where for v, s in self._surveys.items()}
         self._surveys = {s.where.volume: s for s in found.values()}
         self._executors = {s.where.volume: e for e, s in found.items()}
+        self._answered.update(found)
         same = {v for v, s in self._surveys.items() if before.get(v) == s.where}
         self._standbys = {v: states for v, states in self._standbys.items() if v in same}
         self._place_all()

@@ -59,13 +59,14 @@ class Machine:
     Attributes:
         stores: by volume, the changelog position of each state partition's store.
         lags: by volume, the lag of each standby; -1 where it is not named.
+        surveyed: the volumes that each survey asked.
     """
 
     stores: dict[int, dict[int, int]]
     lags: dict[int, dict[int, int]] = field(default_factory=dict)
     alive: list[int] = field(default_factory=lambda: [0, 1])
     workers: dict[int, int] = field(default_factory=dict)
-    surveys: int = 0
+    surveyed: list[list[int]] = field(default_factory=list)
     ended: int = 0
 
     def ended_executors(self, _: object) -> int:
@@ -83,7 +84,7 @@ class Machine:
         duties = work.keywords.get("duties")
         asked = [volumes[p] for p in partitions]
         if duties is None:
-            self.surveys += 1
+            self.surveyed.append(asked)
             return [StoreSurvey(self.where(v), self.positions(v)) for v in asked]
         return [self.report(v, duties) for v in asked]
 
@@ -219,11 +220,45 @@ def test_what_another_process_says_of_a_volume_is_not_believed(
     machine.workers[1] = 7
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [-1]
-    before = machine.surveys
+    before = len(machine.surveyed)
     cluster.look_again()
-    assert machine.surveys == before + 1
+    assert len(machine.surveyed) == before + 1
     _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
     assert [state.lag for _, state in cluster.standbys()["ctas_t", 0]] == [0]
+
+
+def test_a_batch_waits_for_no_executor_that_has_never_answered(
+    cluster: Cluster, plan: QueryPlan, machine: Machine
+) -> None:
+    """The replacement of a killed one needs seconds for its first answer."""
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 40}})
+    machine.alive, machine.stores[2] = [1, 2], {}
+    cluster.changed.clear()
+    assert _volumes(cluster, plan) == {0: 1, 1: 1}
+    assert machine.surveyed == [[0, 1], [1]]
+    assert cluster.changed.is_set(), "the keeper of the standbys greets it"
+    assert "executor_host_2" not in cluster.locations()
+    cluster.look_again()
+    assert machine.surveyed[2:] == [[2], [1, 2]]
+    assert "executor_host_2" in cluster.locations()
+    assert _volumes(cluster, plan) == {0: 1, 1: 1}, "it has nothing yet"
+    assert cluster.duties().wanted[2] == {("ctas_t", 0), ("ctas_t", 1)}
+
+
+def test_new_executors_are_asked_if_the_missing_one_is_worth_a_wait(
+    cluster: Cluster, plan: QueryPlan, machine: Machine
+) -> None:
+    machine.alive, machine.stores[2] = [1, 2], {}
+    _volumes(cluster, plan)
+    assert machine.surveyed == [[0, 1], [1, 2]]
+
+
+def test_new_executors_are_asked_if_there_are_no_others(
+    cluster: Cluster, plan: QueryPlan, machine: Machine
+) -> None:
+    machine.alive, machine.stores[2], machine.stores[3] = [2, 3], {}, {}
+    _volumes(cluster, plan)
+    assert machine.surveyed == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize(("ended", "cause"), [(2, "just killed"), (3, "they end as they start")])
@@ -238,9 +273,9 @@ def test_executors_that_end_as_they_start_are_told(
 
 
 def test_no_survey_while_executors_are_missing(cluster: Cluster, machine: Machine) -> None:
-    machine.alive, before = [1], machine.surveys
+    machine.alive, before = [1], len(machine.surveyed)
     cluster.look_again()
-    assert machine.surveys == before, "the next batch decides how long to wait for it"
+    assert len(machine.surveyed) == before, "the next batch decides how long to wait for it"
 
 
 def test_fewer_executors_than_before_are_enough_once_fewer_are_wanted(
@@ -252,10 +287,10 @@ def test_fewer_executors_than_before_are_enough_once_fewer_are_wanted(
     assert _volumes(cluster, plan) == {0: 0, 1: 1}
     machine.alive = [0]
     cluster.look_again()
-    assert machine.surveys == 1, "the other one may come back"
+    assert len(machine.surveyed) == 1, "the other one may come back"
     wanted[0] = 1
     cluster.look_again()
-    assert machine.surveys == 2
+    assert len(machine.surveyed) == 2
     volumes, waited_ms = _timed(cluster, plan)
     assert volumes == {0: 0, 1: 0}
     assert waited_ms < WAIT_MS
