@@ -149,9 +149,9 @@ class Cluster:
         """
         self._greet()
         with self._lock:
-            alive = self._ready()
-            changed = alive != self._known or self._stale
-            if self._surveys and changed and len(alive) >= self._expected():
+            ready = self._ready(executors(self._context))
+            changed = ready != self._known or self._stale
+            if self._surveys and changed and len(ready) >= self._expected():
                 self._survey(self._ready)
 
     def duties(self) -> StandbyDuties:
@@ -277,24 +277,20 @@ class Cluster:
         with self._lock:
             self._answered.update(found)
 
-    def _ready(self) -> list[Executor]:
-        """Live executors that have answered before, and so answer at once; all, if none has.
-
-        The others are greeted soon.
-        """
-        alive = executors(self._context)
-        ready = [e for e in alive if e in self._answered]
-        if ready and ready != alive:
-            self.changed.set()
-        return ready or alive
+    def _ready(self, alive: list[Executor]) -> list[Executor]:
+        """Those that have answered before, and so answer at once; all, if none has."""
+        return [e for e in alive if e in self._answered] or alive
 
     def _refresh(self, name: str | None) -> None:
-        ready = self._ready()
+        alive = executors(self._context)
+        ready = self._ready(alive)
+        if ready != alive:
+            self.changed.set()  # the others are greeted soon
         if ready == self._known and not self._stale and self._surveys:
             return
-        if not ready or not self._surveys or self._worth_waiting(name, ready):
+        if not alive or not self._surveys or self._worth_waiting(name, ready):
             self._await_executors()
-            self._survey(lambda: executors(self._context))
+            self._survey(lambda alive: alive)
         else:
             self._survey(self._ready)
 
@@ -377,9 +373,14 @@ class Cluster:
             alive = len(executors(self._context))
             _LOG.info("Waited %.1f s for executors: %d of %d are here", waited, alive, expected)
 
-    def _survey(self, asked: Callable[[], list[Executor]]) -> None:
+    def _survey(self, choose: Callable[[list[Executor]], list[Executor]]) -> None:
+        """Asks those of the live executors that are chosen.
+
+        Raises:
+            ExecutorsMissing: not all of them answer.
+        """
         for _ in range(_SURVEYS_MAX):
-            alive = asked()
+            alive = choose(executors(self._context))
             found = answers_of(alive, self._ask(alive)) if alive else {}
             if alive and len(found) == len(alive):
                 self._surveyed(found)
