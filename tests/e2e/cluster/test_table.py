@@ -88,7 +88,7 @@ def test_the_dag_deploys_a_table_that_counts(deployed: str, watch: Watch) -> Non
 @pytest.mark.parametrize("fault", FAULTS)
 def test_exact_after(fault: str, watch: Watch, times: dict[str, float]) -> None:
     """Records flow before, during and after the fault; the table equals its recomputation."""
-    burst = Burst(seed=len(fault), count=9_000, rate=300)
+    burst = Burst(seed=len(fault), count=6_000, rate=300)
     start = time.time()
     until(lambda: watch.committed_since(start) > 500, LONG_S, "the load is being processed")
     moment = time.time()
