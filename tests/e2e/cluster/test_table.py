@@ -13,7 +13,16 @@ import pytest
 
 from tests.e2e.cluster import table
 from tests.e2e.cluster.conftest import deploy_by_dag
-from tests.e2e.cluster.kube import ROOT, helm, kubectl, objects, run_dag, uid, until
+from tests.e2e.cluster.kube import (
+    ROOT,
+    helm,
+    kubectl,
+    long_test,
+    objects,
+    run_dag,
+    uid,
+    until,
+)
 from tests.e2e.cluster.table import Burst, Watch, upgrade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -126,6 +135,7 @@ def _at_rest(watch: Watch, volumes: set[str], standbys: int) -> bool:
     )
 
 
+@long_test
 def test_executors_come_and_go_with_their_state(watch: Watch, times: dict[str, float]) -> None:
     """From 2 to 4 and back, under load: state partitions move to warm copies only."""
     burst = Burst(seed=26, count=45_000, rate=300)
