@@ -290,7 +290,7 @@ class Cluster:
             return
         if not alive or not self._surveys or self._worth_waiting(name, ready):
             self._await_executors()
-            self._survey(lambda alive: alive)
+            self._survey(_everyone)
         else:
             self._survey(self._ready)
 
@@ -374,7 +374,7 @@ class Cluster:
             _LOG.info("Waited %.1f s for executors: %d of %d are here", waited, alive, expected)
 
     def _survey(self, choose: Callable[[list[Executor]], list[Executor]]) -> None:
-        """Asks those of the live executors that are chosen.
+        """Asks those of the live executors that are chosen; all, if one has changed its volume.
 
         Raises:
             ExecutorsMissing: not all of them answer.
@@ -382,6 +382,9 @@ class Cluster:
         for _ in range(_SURVEYS_MAX):
             alive = choose(executors(self._context))
             found = answers_of(alive, self._ask(alive)) if alive else {}
+            if choose is not _everyone and self._changed_volumes(found):
+                choose = _everyone  # a new one may have its former volume, with the warm stores
+                continue
             if alive and len(found) == len(alive):
                 self._surveyed(found)
                 self._known, self._stale = alive, False
@@ -397,6 +400,11 @@ class Cluster:
             action="wait; if it lasts, look at the executors' logs, those of a local job are in "
             "spark/work of its home",
         )
+
+    def _changed_volumes(self, found: Mapping[Executor, StoreSurvey]) -> bool:
+        """Whether an executor has another volume than before: its Python was started again."""
+        before = {executor: volume for volume, executor in self._executors.items()}
+        return any(before.get(e, s.where.volume) != s.where.volume for e, s in found.items())
 
     def _surveyed(self, found: Mapping[Executor, StoreSurvey]) -> None:
         before = {v: s.where for v, s in self._surveys.items()}
@@ -418,6 +426,10 @@ class Cluster:
         stage(self._context, "ask the executors for their stores")
         rdd = located(self._context, [e.location for e in alive])
         return on_state_workers(rdd, ask, range(len(alive)))
+
+
+def _everyone(alive: list[Executor]) -> list[Executor]:
+    return alive
 
 
 def _by_volume(pairs: Iterable[tuple[int, _Key]]) -> dict[int, frozenset[_Key]]:

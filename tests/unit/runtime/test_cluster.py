@@ -59,13 +59,15 @@ class Machine:
     Attributes:
         stores: by volume, the changelog position of each state partition's store.
         lags: by volume, the lag of each standby; -1 where it is not named.
-        surveyed: the volumes that each survey asked.
+        homes: the volume of an executor whose volume has not its own number.
+        surveyed: the executors that each survey asked.
     """
 
     stores: dict[int, dict[int, int]]
     lags: dict[int, dict[int, int]] = field(default_factory=dict)
     alive: list[int] = field(default_factory=lambda: [0, 1])
     workers: dict[int, int] = field(default_factory=dict)
+    homes: dict[int, int] = field(default_factory=dict)
     surveyed: list[list[int]] = field(default_factory=list)
     ended: int = 0
 
@@ -85,8 +87,13 @@ class Machine:
         asked = [volumes[p] for p in partitions]
         if duties is None:
             self.surveyed.append(asked)
-            return [StoreSurvey(self.where(v), self.positions(v)) for v in asked]
+            return [self.survey(executor) for executor in asked]
         return [self.report(v, duties) for v in asked]
+
+    def survey(self, executor: int) -> StoreSurvey:
+        volume = self.homes.get(executor, executor)
+        where = replace(self.where(volume), executor_id=str(executor))
+        return StoreSurvey(where, self.positions(volume))
 
     def where(self, volume: int) -> Whereabouts:
         return Whereabouts(str(volume), volume, self.workers.get(volume, 1), 2)
@@ -251,6 +258,17 @@ def test_new_executors_are_asked_if_the_missing_one_is_worth_a_wait(
     machine.alive, machine.stores[2] = [1, 2], {}
     _volumes(cluster, plan)
     assert machine.surveyed == [[0, 1], [1, 2]]
+
+
+def test_new_executors_are_asked_if_another_one_has_changed_its_volume(
+    cluster: Cluster, plan: QueryPlan, machine: Machine
+) -> None:
+    """Its Python was started again and took the lost volume; a new executor has the warm one."""
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 40}})
+    machine.alive, machine.stores[0] = [1, 2], {}
+    machine.homes = {1: 0, 2: 1}
+    assert _volumes(cluster, plan) == {0: 1, 1: 1}
+    assert machine.surveyed == [[0, 1], [1], [1, 2]]
 
 
 def test_new_executors_are_asked_if_there_are_no_others(
