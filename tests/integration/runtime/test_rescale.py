@@ -173,11 +173,13 @@ def test_a_query_is_rescaled_while_records_come_in(
             job.until(partial(_goes_on, wanted, before), "batches afterwards")
             reading.follows(wanted)
         reading.asked_more_than(100)
+    told = capsys.readouterr().out
     assert not reading.wrong, reading.wrong[:5]
     bench.is_right()
     layout = read_layouts(bench.client, job.application_id)[QUERY]
     assert layout.generation >= 2, "an attempt that failed leaves its generation behind"
     assert layout.state_partitions == 3
+    assert f"has 3 state partitions now, in generation {layout.generation}." in told
     admin = Admin(bench.client)
     generations = range(layout.generation + 1)
     made = [changelog_topic(job.application_id, QUERY, g) for g in generations]
