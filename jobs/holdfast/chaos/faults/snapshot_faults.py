@@ -1,4 +1,4 @@
-"""Damage to a job's snapshots, and a place of them that is away: adds `snapshot-store`."""
+"""Damage to a job's snapshots: adds the component `snapshot-store`, on any target."""
 
 from __future__ import annotations
 
