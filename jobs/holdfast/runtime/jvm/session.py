@@ -34,6 +34,9 @@ _FIXED = {
     "spark.authenticate": "true",
     "spark.python.daemon.module": "holdfast.runtime.jvm.python_daemon",
     "spark.python.worker.reuse": "true",
+    # Spark looks so often whether `spark.locality.wait` is over; once a second by default, and the
+    # task of a lost executor waits for that.
+    "spark.scheduler.revive.interval": "100ms",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's location counts
     "spark.speculation": "false",
     "spark.task.maxFailures": "8",

@@ -75,7 +75,7 @@ def leave_sigterm_to_python(context: SparkContext) -> None:
 
 
 class _WholePairs(FramedSerializer):
-    """Reads the second element of pairs of byte arrays, all of them or none.
+    """Reads the first element of pairs of byte arrays, all of them or none.
 
     If Java fails to read a shuffle (an executor was lost), it closes the stream to Python after the
     bytes written so far, and Spark's own serializers take that for the end.  Its task then fails,
@@ -83,11 +83,10 @@ class _WholePairs(FramedSerializer):
     """
 
     def load_stream(self, stream: BinaryIO) -> Iterator[bytes]:
-        while _frame(stream) is not None:
-            second = _frame(stream)
-            if second is None:
+        while (first := _frame(stream)) is not None:
+            if _frame(stream) is None:
                 raise _cut_off()
-            yield second
+            yield first
 
 
 def _frame(stream: BinaryIO) -> bytes | None:
@@ -164,12 +163,16 @@ def shuffled(rdd: RDD[Any], work: _Making, count: int) -> RDD[bytes]:
 
     `work` must consume all elements: Spark does not reuse a Python worker that leaves some.  This
     is PySpark's own `partitionBy` without its pickled batches of elements.
+
+    Nobody needs the order within a partition, but Spark has read a partition that it sorts before
+    it takes a Python worker.  If some of it was lost with an executor, the task fails without a
+    worker, which would end with it, and with all the stores that it has open.
     """
     keyed: Any = rdd.mapPartitionsWithIndex(partial(_addressed, work), preservesPartitioning=True)
     keyed._bypass_serializer = True
     jvm: Any = rdd.context._jvm
     pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    moved = pairs.partitionBy(jvm.PythonPartitioner(count, 0))
+    moved = pairs.repartitionAndSortWithinPartitions(jvm.PythonPartitioner(count, 0))
     return RDD(jvm.PythonRDD.valueOfPair(moved), rdd.context, _RAW)
 
 
@@ -188,15 +191,16 @@ def on_owners(
     """Runs `work` over some partitions of a payload, with their numbers, at their locations.
 
     Spark can only give a shuffle's partition a preferred location through a product with a
-    partition that has one; only the diagonal of the product of all locations and all partitions is
-    run.  `zip` would require one element in each partition.
+    partition that has one; only the diagonal of the product of all partitions and all locations is
+    run: of a product, Spark opens the first factor before it takes a Python worker.  `zip` would
+    require one element in each partition.
 
     Args:
         locations: the location of every partition, see `located`.
     """
     places = located(payloads.context, locations)
     count = payloads.getNumPartitions()
-    parts: RDD[bytes] = RDD(places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRS)
+    parts: RDD[bytes] = RDD(payloads._jrdd.cartesian(places._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
     return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
 

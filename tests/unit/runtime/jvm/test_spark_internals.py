@@ -85,7 +85,7 @@ def test_a_task_prefers_the_location_that_it_is_given(spark_context: SparkContex
 
 def test_a_payloads_partition_prefers_its_owner(spark_context: SparkContext) -> None:
     moved = shuffled(located(spark_context, PLACES), _made, 2)
-    product: Any = located(spark_context, PLACES)._jrdd.cartesian(moved._jrdd)
+    product: Any = moved._jrdd.cartesian(located(spark_context, PLACES)._jrdd)
     assert [_preferred(spark_context, product, at)[0] for at in (0, 3)] == PLACES
 
 
@@ -172,3 +172,51 @@ def test_a_spark_of_ones_own_has_a_secret_no_numpy_and_an_end() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["43 False", "True", "True True", "2 False", "2", "0"]
+
+
+LOST = """
+import os, pathlib, signal, sys, time
+from functools import partial
+import psutil
+from holdfast.config.settings import Settings
+from holdfast.runtime.jvm.session import spark_context
+from holdfast.runtime.jvm.spark_internals import executors, located, on_owners, shuffled
+
+def made(_index, elements):
+    for element in elements:
+        yield from ((0, b"%d" % element), (1, b"%d" % element))
+
+def told(marker, partition, parts):
+    if partition == 1 and not marker.exists():
+        marker.touch()
+        java = next(p.pid for p in psutil.Process().parents() if "java" in p.name())
+        os.kill(java, signal.SIGKILL)
+        time.sleep(60)
+    yield os.getpid(), sorted(parts)
+
+if __name__ == "__main__":
+    home = pathlib.Path(sys.argv[1])
+    context = spark_context(Settings("lost", home=str(home)), lambda: ("", ""))
+    while len(executors(context)) < 2:
+        time.sleep(0.1)
+    owners = [e.location for e in executors(context)]
+    payload = shuffled(located(context, owners), made, 2)
+    (worker, _), = on_owners(payload, owners, partial(told, home / "killed"), [0])
+    found = on_owners(payload, owners, partial(told, home / "killed"), [0, 1])
+    print([parts for _, parts in found], found[0][0] == worker)
+    (after, _), = on_owners(payload, owners[:1] * 2, partial(told, home / "killed"), [0])
+    print(after == worker)
+    context.stop()
+"""
+
+
+def test_a_worker_outlives_a_payload_that_was_lost(tmp_path: Path) -> None:
+    """Its stores would have to be opened again, with their logs, while the table stands still."""
+    script = tmp_path / "lost.py"
+    script.write_text(LOST, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    told = "[[b'0', b'1'], [b'0', b'1']] True"
+    assert done.stdout.splitlines() == [told, "True"], done.stderr
