@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.tasks import worker
-from holdfast.tasks.plan import Assigned, Batch, QueryPlan, StandbyDuties, StandbyState, TaskReport
+from holdfast.tasks.plan import (
+    Assigned,
+    Batch,
+    PlacementId,
+    QueryPlan,
+    StandbyDuties,
+    StandbyState,
+    TaskReport,
+)
 from holdfast.types.ids import OffsetRange, changelog_topic
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.jobs.payloads import payloads
@@ -33,17 +41,20 @@ class Stage:
         bench.on(0)
         self.apply(0)
 
-    def apply(self, batch: int) -> None:
+    def apply(self, batch: int, placement: int = 0) -> None:
         source = OffsetRange.of("s", {0: batch}, {0: batch + 1})
         (payload,) = payloads(self.bench.settings, self.plan.query, source, 1)
-        assigned = Assigned(self.bench.ordinal)
+        assigned = Assigned(self.bench.ordinal, placement=PlacementId("d", placement))
         answer = worker.process_partition(self.plan, 0, assigned, Batch(batch, source), payload)
         assert isinstance(answer, TaskReport), answer
 
-    def wish(self, *, owner: int | None = None, standby: int | None = None) -> StandbyState | None:
+    def wish(
+        self, *, owner: int | None = None, standby: int | None = None, placement: int = 0
+    ) -> StandbyState | None:
         """Tells the running executor, lets it restore and delete, and returns its standby."""
-        both = [{} if v is None else {v: frozenset({self.key})} for v in (standby, owner)]
-        duties = StandbyDuties({self.key[0]: self.plan}, *both)
+        wanted, owned = ({} if v is None else {v: frozenset({self.key})} for v in (standby, owner))
+        plans, number = {self.key[0]: self.plan}, PlacementId("d", placement)
+        duties = StandbyDuties(plans, wanted, owned, number)
         worker.keep_standbys(duties, "state", 2, self.bench.settings.application_id)
         worker._standbys.turn()
         return next(iter(worker._standbys.states()), None)
@@ -108,3 +119,37 @@ def test_one_that_is_wanted_again_meanwhile_is_kept(stage: Stage, owner: int | N
     else:
         stage.wish(owner=owner)
     assert stage.held
+
+
+@pytest.mark.parametrize("standby", [0, None])
+def test_duties_that_come_late_take_no_store_from_its_owner(
+    stage: Stage, standby: int | None
+) -> None:
+    """A take-over, or a rescale, gave it the state partition after they were written down."""
+    stage.apply(1, placement=2)
+    assert stage.wish(owner=1, standby=standby, placement=1) is None
+    assert stage.opened
+    stage.bench.clock.sleep(stage.delay_s + 1)
+    worker._standbys.turn()
+    assert stage.held
+    assert (stage.wish(owner=1, standby=0, placement=2) is None, stage.opened) == (False, False)
+
+
+def test_another_drivers_duties_count_whatever_their_number(stage: Stage) -> None:
+    stage.apply(1, placement=2)
+    duties = StandbyDuties({stage.key[0]: stage.plan}, {}, {}, PlacementId("another", 1))
+    worker.keep_standbys(duties, "state", 2, stage.bench.settings.application_id)
+    assert not stage.opened
+
+
+def test_the_standby_of_a_new_owner_goes_on_until_its_task_takes_the_store(stage: Stage) -> None:
+    """Closed and opened again, it would replay its log while the table stands still."""
+    stage.wish(owner=1, standby=0)
+    (standby,) = worker._standbys._standbys.values()
+    store = standby.store
+    assert store is not None
+    assert stage.wish(owner=0) is not None
+    stage.apply(1)
+    (task,) = worker._state_tasks.values()
+    assert task.store is store
+    assert not worker._standbys.states()

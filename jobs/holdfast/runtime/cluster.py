@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark import SparkContext
@@ -23,6 +25,7 @@ from holdfast.runtime.jvm.spark_internals import (
 from holdfast.runtime.placement import Goal, Placement, Stores, placed
 from holdfast.tasks.plan import (
     Assigned,
+    PlacementId,
     QueryPlan,
     StandbyDuties,
     StandbyReport,
@@ -76,6 +79,7 @@ class Cluster:
         self._ends: dict[_Key, int] = {}  # the furthest changelog position known
         self._plans: dict[str, QueryPlan] = {}  # by state name
         self._placements: dict[str, Placement] = {}  # by state name
+        self._placement = PlacementId(secrets.token_hex(4))
         self._warming: set[str] = set()  # names of states that no task keeps yet
         self._stale = True
         self._waits_for: dict[str, str] = {}  # by query id
@@ -99,13 +103,12 @@ class Cluster:
             known, self._plans[name] = self._plans.get(name), plan
             if name in self._warming:
                 self._warming.discard(name)
-                self.changed.set()
+                self._moved()
             if known is None:
                 self._place(plan)
-            owners = self._placements[name].owners
             return {
-                p: (Assigned(v, self._position(v, (name, p))), self._executors[v].location)
-                for p, v in owners.items()
+                p: (self._assigned(v, (name, p)), self._executors[v].location)
+                for p, v in self._placements[name].owners.items()
             }
 
     def warm(self, plan: QueryPlan) -> None:
@@ -167,7 +170,8 @@ class Cluster:
             for name, placement in self._placements.items():
                 keep = wanted if name in self._warming else owned
                 keep += [(volume, (name, p)) for p, volume in placement.owners.items()]
-            return StandbyDuties(dict(self._plans), _by_volume(wanted), _by_volume(owned))
+            both = _by_volume(wanted), _by_volume(owned)
+            return StandbyDuties(dict(self._plans), *both, self._placement)
 
     def keep_standbys(self, duties: StandbyDuties) -> None:
         """Has the executors keep these standbys; their answers may move state partitions.
@@ -310,6 +314,13 @@ class Cluster:
                 return True
         return False
 
+    def _moved(self) -> None:
+        self._placement = replace(self._placement, number=self._placement.number + 1)
+        self.changed.set()
+
+    def _assigned(self, volume: int, key: _Key) -> Assigned:
+        return Assigned(volume, self._position(volume, key), self._placement)
+
     def _position(self, volume: int, key: _Key) -> int:
         survey = self._surveys.get(volume)
         return survey.positions.get(key, 0) if survey else 0
@@ -358,7 +369,7 @@ class Cluster:
         for partition, volume in new.owners.items() if name not in self._warming else ():
             self._standbys.get(volume, {}).pop((name, partition), None)
         if (new.standbys, new.owners) != (last.standbys, last.owners):
-            self.changed.set()
+            self._moved()
 
     def _await_executors(self) -> None:
         deadline = time.monotonic() + self._settings.placement.wait_ms / 1000

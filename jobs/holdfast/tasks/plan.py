@@ -15,6 +15,7 @@ from holdfast.types.trace_links import TraceLink
 __all__ = [
     "Assigned",
     "Batch",
+    "PlacementId",
     "QueryPlan",
     "StandbyDuties",
     "StandbyReport",
@@ -92,6 +93,18 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class PlacementId:
+    """Which placement of the state partitions it was: the driver's `number`-th."""
+
+    driver: str = ""
+    number: int = 0
+
+    def is_after(self, other: PlacementId) -> bool:
+        """Whether the same driver made it later; those of two drivers have no order."""
+        return self.driver == other.driver and self.number > other.number
+
+
+@dataclass(frozen=True)
 class Assigned:
     """The volume that a state partition is assigned to, and the position of its store there.
 
@@ -101,6 +114,7 @@ class Assigned:
 
     volume: int
     position: int = 0
+    placement: PlacementId = PlacementId()
 
 
 @dataclass(frozen=True)
@@ -136,11 +150,14 @@ class StandbyDuties:
         plans: by state name, see `QueryPlan.state_name`.
         wanted: by volume, (state name, state partition) of each standby.
         owned: by volume, likewise, those that state tasks keep.
+        placement: from which they follow.  An executor may hear of them after a later placement
+            has assigned it a state partition, and that counts.
     """
 
     plans: Mapping[str, QueryPlan]
     wanted: Mapping[int, frozenset[tuple[str, int]]]
     owned: Mapping[int, frozenset[tuple[str, int]]]
+    placement: PlacementId = PlacementId()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -98,16 +99,20 @@ class Standbys:
         self._reader: PartitionReader | None = None
 
     def keep(
-        self, wanted: Mapping[_Key, QueryPlan], spare: Mapping[_Key, QueryPlan], volume: Volume
+        self,
+        wanted: Mapping[_Key, QueryPlan],
+        spare: Mapping[_Key, QueryPlan],
+        volume: Volume,
+        owned: AbstractSet[_Key] = frozenset(),
     ) -> None:
         """Follows the wanted state partitions and no others.
 
         Args:
             spare: stores on the volume that nobody wants; `state.cleanup.delay.ms` later they are
                 deleted, unless they are wanted or opened by then.
+            owned: what this executor owns; a standby of it goes on until a state task takes it.
         """
-        for key in [k for k in self._standbys if k not in wanted]:
-            self._leave(*key)
+        self._leave([k for k in self._standbys if k not in wanted and k not in owned])
         with self._lock:
             for key, plan in wanted.items():
                 known = self._standbys.get(key)
@@ -141,10 +146,15 @@ class Standbys:
         store.close()
         return None
 
-    def _leave(self, state_name: str, partition: int) -> None:
-        store = self.take(state_name, partition)
-        if store is not None:
-            store.close()
+    def _leave(self, keys: Sequence[_Key]) -> None:
+        with self._lock:
+            left = [s for s in map(self._standbys.get, keys) if s is not None]
+        for standby in left:
+            standby.left = True  # of all, before one that is in use is waited for
+        for key in keys:
+            store = self.take(*key)
+            if store is not None:
+                store.close()
 
     def states(self) -> tuple[StandbyState, ...]:
         """All standbys, sorted by state name and state partition."""

@@ -33,7 +33,7 @@ from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.expiry import expired
 from holdfast.tasks.lookup import Lookup
-from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
+from holdfast.tasks.plan import Batch, PlacementId, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processors.base import (
     NO_TIME,
     Changes,
@@ -129,7 +129,12 @@ def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
 
 
 class StateTask:
-    """Owns state partition `p` of one query on this executor from `open` until `close`."""
+    """Owns state partition `p` of one query on this executor from `open` until `close`.
+
+    Attributes:
+        marker: the last commit's.
+        placement: the last one that has assigned it the state partition.
+    """
 
     def __init__(
         self, plan: QueryPlan, partition: int, volume: Volume | None, where: Whereabouts
@@ -143,6 +148,7 @@ class StateTask:
         self._producer: TransactionalProducer | None = None
         self._store: TableStore | None = None
         self.marker: CommitMarker | None = None
+        self.placement = PlacementId()
         self._lineage: Lineage = ()
 
     @cached_property

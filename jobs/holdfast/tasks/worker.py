@@ -134,11 +134,17 @@ def keep_standbys(
 ) -> StandbyReport:
     """Keeps the standbys wanted on this executor's volume, and no others, from now on.
 
-    Closes the state tasks that another executor owns by now.
+    Closes the state tasks that another executor owns by now.  Those that a batch has named since
+    the duties were written down are the owner's: nothing is done to them.
     """
     volume = _volume(state_dir, executors)
-    wanted = duties.wanted.get(volume.ordinal, frozenset())
-    owned = duties.owned.get(volume.ordinal, frozenset())
+    later = {
+        key[1:]
+        for key, task in _state_tasks.items()
+        if key[0] == application_id and task.placement.is_after(duties.placement)
+    }
+    wanted = duties.wanted.get(volume.ordinal, frozenset()) - later
+    owned = duties.owned.get(volume.ordinal, frozenset()) | later
     plans = {plan.query.id: plan for plan in duties.plans.values()}
     mine = [
         key
@@ -155,7 +161,7 @@ def keep_standbys(
         for key in _stores(duties, volume, application_id) - wanted - owned
         if query_of(key[0]) in plans
     }
-    _standbys.keep({key: duties.plans[key[0]] for key in wanted}, spare, volume)
+    _standbys.keep({key: duties.plans[key[0]] for key in wanted}, spare, volume, owned)
     return StandbyReport(_where(volume.ordinal), _standbys.states())
 
 
@@ -293,10 +299,12 @@ def _answer(
             return _not_owner(plan, partition, assigned.volume, volume.ordinal)
         open_task = _state_tasks.get(key)
         if open_task is not None:
+            open_task.placement = assigned.placement
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
                 return replace(work(open_task), snapshot=_snapshots.state(key), began_s=began)
             _close(key)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
+        task.placement = assigned.placement
         _state_tasks[key] = task
         opened = task.open(assigned.position, _standbys.take(plan.state_name, partition))
         _snapshots.follow(plan, partition, task.store, volume)

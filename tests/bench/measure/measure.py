@@ -226,5 +226,5 @@ def follow(
         if not marks or mark.records != marks[-1].records:
             marks.append(mark)
         if until(mark):
-            return marks
+            return marks if marks[-1] is mark else [*marks, mark]
         time.sleep(every_s)

@@ -42,6 +42,7 @@ def rescaled(run: Run, command: Command) -> Outcome:
         during = _follow(run, running, _started(run, command))
         took = time.monotonic() - began
         during += _watch(run, running, _USUAL_S)
+        during += _until(run, running, during[-1].records + 1)  # a pause may be longer than that
         return {"pause_s": longest_pause(before[-1:] + during), "rescale_s": took}
 
     return _loaded(run, rescale)
@@ -102,7 +103,7 @@ def longest_pause(marks: Sequence[Mark]) -> float:
     return max(after - before for before, after in pairwise(moments))
 
 
-def _until(run: Run, running: Running, records: int) -> None:
+def _until(run: Run, running: Running, records: int) -> list[Mark]:
     deadline = time.monotonic() + _LIMIT_S
 
     def enough(mark: Mark) -> bool:
@@ -112,7 +113,7 @@ def _until(run: Run, running: Running, records: int) -> None:
             raise RuntimeError(f"{mark.records} of {records} records in {_LIMIT_S:.0f} s")
         return mark.records >= records
 
-    follow(run.progress, enough)
+    return follow(run.progress, enough)
 
 
 def _watch(run: Run, running: Running, seconds: float) -> list[Mark]:

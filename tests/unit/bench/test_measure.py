@@ -77,6 +77,14 @@ def test_progress_is_followed_where_it_changes() -> None:
     assert [mark.records for mark in marks] == [0, 40, 100]
 
 
+def test_the_end_is_told_where_nothing_changed_before_it() -> None:
+    """A pause that lasts until then would be missed."""
+    ends = iter([False, False, False, True])
+    marks = follow(lambda: 7, lambda _: next(ends), every_s=0.01)
+    assert [mark.records for mark in marks] == [7, 7]
+    assert longest_pause(marks) >= 0.03
+
+
 def test_the_longest_pause_is_between_two_commits_or_after_the_last() -> None:
     steady = [Mark(0.0, 5), Mark(1.0, 6), Mark(2.0, 6), Mark(3.5, 7), Mark(4.0, 8)]
     assert longest_pause(steady) == 2.5

@@ -221,6 +221,25 @@ def test_new_stores_in_a_database_are_warmed_by_those_who_will_own_them(
     assert cluster.duties().owned == {v: former[v] | warmed[v] for v in (0, 1)}
 
 
+def _numbers(cluster: Cluster, plan: QueryPlan) -> set[int]:
+    return {assigned.placement.number for assigned, _ in cluster.placement(plan).values()}
+
+
+def test_a_batch_after_a_move_has_a_later_placement_than_duties_before_it(
+    plan: QueryPlan, machine: Machine
+) -> None:
+    cluster = Cluster(cast("Any", None), plan.settings, plan.state_dir)
+    first = _numbers(cluster, plan)
+    assert first == {cluster.duties().placement.number} == _numbers(cluster, plan)
+    _follow(cluster, machine, {0: {1: 0}, 1: {0: 0}})
+    before = cluster.duties().placement.number
+    machine.alive = [1]
+    assert min(_numbers(cluster, plan)) > before, "an executor was lost"
+    cluster.warm(new := replace(plan, generation=1))
+    before = cluster.duties().placement.number
+    assert min(_numbers(cluster, new)) > before, "what was warmed has an owner"
+
+
 def test_what_another_process_says_of_a_volume_is_not_believed(
     cluster: Cluster, machine: Machine
 ) -> None:
