@@ -134,8 +134,8 @@ def keep_standbys(
 ) -> StandbyReport:
     """Keeps the standbys wanted on this executor's volume, and no others, from now on.
 
-    Closes the state tasks that another executor owns by now.  Those that a batch has named since
-    the duties were written down are the owner's: nothing is done to them.
+    Closes the state tasks that another executor owns by now.  A state task that a later placement
+    than that of the duties has named stays as it is.
     """
     volume = _volume(state_dir, executors)
     later = {

@@ -11,8 +11,9 @@ PySpark 4.2 and 4.3 (classic, not Connect).
   `PythonRDD.valueOfPair`, because PySpark's own `partitionBy` pickles batches of elements.
   `test_byte_arrays_are_moved_to_the_partitions_they_name`
 * `spark_internals.on_owners`: `RDD(…)`, `RDD._jrdd` and `JavaRDD.cartesian`, which brings a
-  shuffle's partition to its owner.  `test_a_payloads_partition_prefers_its_owner`,
-  `test_a_worker_outlives_a_payload_that_was_lost`
+  shuffle's partition to its owner, and that Spark writes a persisted payload before it takes a
+  Python worker.  `test_a_payloads_partition_prefers_its_owner`,
+  `test_a_worker_outlives_a_payload_that_was_lost`, `test_a_payload_may_exceed_the_heap`
 * `spark_internals._WholePairs`: the stream format of pairs and `SpecialLengths`, so that a payload
   that is cut off is an error.  `test_a_payload_that_is_cut_off_is_not_worked_on`
 * `spark_internals.on_state_workers`: `PythonRDD.runJob`, `_load_from_socket` and

@@ -34,8 +34,8 @@ _FIXED = {
     "spark.authenticate": "true",
     "spark.python.daemon.module": "holdfast.runtime.jvm.python_daemon",
     "spark.python.worker.reuse": "true",
-    # Spark looks so often whether `spark.locality.wait` is over; once a second by default, and the
-    # task of a lost executor waits for that.
+    # How often Spark looks whether `spark.locality.wait` is over.  With the default, once a second,
+    # the task of a lost executor waits that long.
     "spark.scheduler.revive.interval": "100ms",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's location counts
     "spark.speculation": "false",

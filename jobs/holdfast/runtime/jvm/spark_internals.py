@@ -23,6 +23,7 @@ from pyspark.serializers import (
     SpecialLengths,
 )
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+from pyspark.storagelevel import StorageLevel
 from pyspark.util import _load_from_socket
 
 __all__ = [
@@ -163,16 +164,12 @@ def shuffled(rdd: RDD[Any], work: _Making, count: int) -> RDD[bytes]:
 
     `work` must consume all elements: Spark does not reuse a Python worker that leaves some.  This
     is PySpark's own `partitionBy` without its pickled batches of elements.
-
-    Nobody needs the order within a partition, but Spark has read a partition that it sorts before
-    it takes a Python worker.  If some of it was lost with an executor, the task fails without a
-    worker, which would end with it, and with all the stores that it has open.
     """
     keyed: Any = rdd.mapPartitionsWithIndex(partial(_addressed, work), preservesPartitioning=True)
     keyed._bypass_serializer = True
     jvm: Any = rdd.context._jvm
     pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    moved = pairs.repartitionAndSortWithinPartitions(jvm.PythonPartitioner(count, 0))
+    moved = pairs.partitionBy(jvm.PythonPartitioner(count, 0))
     return RDD(jvm.PythonRDD.valueOfPair(moved), rdd.context, _RAW)
 
 
@@ -192,8 +189,11 @@ def on_owners(
 
     Spark can only give a shuffle's partition a preferred location through a product with a
     partition that has one; only the diagonal of the product of all partitions and all locations is
-    run: of a product, Spark opens the first factor before it takes a Python worker.  `zip` would
-    require one element in each partition.
+    run.  `zip` would require one element in each partition.
+
+    The payload comes first and goes through the executor's disk: Spark keeps all of it there before
+    it takes a Python worker.  If some of it was lost with an executor, the task fails without a
+    worker, which would end with it, and with all the stores that it has open.
 
     Args:
         locations: the location of every partition, see `located`.
@@ -202,7 +202,11 @@ def on_owners(
     count = payloads.getNumPartitions()
     parts: RDD[bytes] = RDD(payloads._jrdd.cartesian(places._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
-    return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
+    payloads.persist(StorageLevel.DISK_ONLY)
+    try:
+        return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
+    finally:
+        payloads.unpersist()
 
 
 def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> Iterable[Any]:

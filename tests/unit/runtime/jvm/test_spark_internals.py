@@ -220,3 +220,42 @@ def test_a_worker_outlives_a_payload_that_was_lost(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = "[[b'0', b'1'], [b'0', b'1']] True"
     assert done.stdout.splitlines() == [told, "True"], done.stderr
+
+
+LARGE = """
+import sys, time
+from holdfast.config.settings import PlacementSettings, Settings
+from holdfast.runtime.jvm.session import spark_context
+from holdfast.runtime.jvm.spark_internals import executors, located, on_owners, shuffled
+
+def made(_index, elements):
+    for _ in elements:
+        for _ in range(40):
+            yield 0, bytes(20 << 20)
+
+def told(_partition, parts):
+    yield len(parts), {len(part) for part in parts}
+
+if __name__ == "__main__":
+    placement = PlacementSettings(executors=1, executor_memory_mb=471)
+    settings = Settings("large", home=sys.argv[1], placement=placement)
+    context = spark_context(settings, lambda: ("", ""))
+    while not executors(context):
+        time.sleep(0.1)
+    owners = [e.location for e in executors(context)]
+    for _ in range(2):
+        print(on_owners(shuffled(located(context, owners), made, 1), owners, told, [0]))
+    print(context._jsc.getPersistentRDDs().size())
+    context.stop()
+"""
+
+
+def test_a_payload_may_exceed_the_heap(tmp_path: Path) -> None:
+    """Records may be large; and nothing of a batch is kept after it."""
+    script = tmp_path / "large.py"
+    script.write_text(LARGE, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[(40, {20971520})]"] * 2 + ["0"], done.stderr
