@@ -186,7 +186,8 @@ class Follower:
                 before = values(self._table, change.keys, change.old)
                 assert {key: self.found.get(key) for key in before} == before
             self.found |= {key: n for key, n in now.items() if n is not None}
-            self.at = change.position
+            if change.last or not change.snapshot:  # a part of the contents is not yet all of them
+                self.at = change.position
 
 
 def test_rows_of_another_statement_are_not_read_and_not_thrown_away(job: TableJob) -> None:
