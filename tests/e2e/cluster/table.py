@@ -99,9 +99,9 @@ class Seen:
 class Watch:
     """Asks the driver ten times a second, from within the cluster; owns what it answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str = NAMESPACE) -> None:
         command = ["kubectl", "--context", CONTEXT, "-n", NAMESPACE, "exec", CLI_POD, "--"]
-        url = f"http://{NAME}-driver:8090/status"
+        url = f"http://{NAME}-driver.{namespace}:8090/status"
         self._process = subprocess.Popen(
             [*command, "python", "-c", _POLLER, url], stdout=subprocess.PIPE, text=True
         )
@@ -127,14 +127,18 @@ class Watch:
         after = [s.committed for s in self.seen if s.at > moment]
         return max(after, default=0) - max(before) if before and after else 0
 
-    def silence(self, moment: float) -> float:
+    def silence(self, moment: float, *others: Watch) -> float:
         """Seconds of the longest time without a commit, among those that ended after `moment`.
 
         A batch that was all but done when the fault came may still be told after it; so the
         recovery is not the first commit after the fault but the end of the longest silence.
+
+        Args:
+            others: what drivers of the same job in other namespaces have answered counts as well.
         """
         commits, most = [], -1
-        for seen in list(self.seen):
+        told = [seen for each in (self, *others) for seen in list(each.seen)]
+        for seen in sorted(told, key=lambda seen: seen.at):
             if seen.committed > most:
                 commits.append(seen.at)
                 most = seen.committed

@@ -13,13 +13,15 @@ import pytest
 
 from tests.e2e.cluster import table
 from tests.e2e.cluster.kube import BOOTSTRAP, NAMESPACE, ROOT, helm, kubectl, objects, until
-from tests.e2e.cluster.table import Watch
+from tests.e2e.cluster.table import Burst, Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 CHART = str(ROOT / "helm/holdfast")
 NOWHERE = "e2e-nowhere"
 ELSEWHERE = "e2e-elsewhere"
+TAKER = "e2e-taker"
+DRIVER = f"{table.NAME}-driver-0"
 
 
 def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> None:
@@ -67,6 +69,37 @@ def test_a_second_release_of_the_job_elsewhere_is_refused(
     assert named in refused.stdout + refused.stderr, refused.stderr
     assert left.split() == ["configmap/kube-root-ca.crt"]
     assert watch.seen[-1].status["ready"]
+
+
+def test_a_release_elsewhere_takes_the_job_over_and_gives_it_back(
+    watch: Watch, times: dict[str, float]
+) -> None:
+    kubectl("create", "namespace", TAKER)
+    elsewhere, burst = Watch(TAKER), Burst(seed=32, count=27_000, rate=300)
+    values, moment = json.loads(helm("get", "values", table.NAME, "-ojson").stdout), time.time()
+    try:
+        taken = helm(
+            *("install", table.NAME, CHART, "--namespace", TAKER, "--wait", "--timeout", "4m"),
+            *("--set", "driver.takeOver=true"),
+            values=values,
+        )
+        assert taken.returncode == 0, taken.stderr
+        elsewhere.until_level(240)
+        times["taken over from elsewhere, longest time without a commit"] = watch.silence(
+            moment, elsewhere
+        )
+        refused = f"is run by pod {DRIVER} in namespace {TAKER}, since"
+        until(lambda: refused in kubectl("logs", DRIVER), 120, "the first driver is refused")
+        helm("uninstall", table.NAME, "--namespace", TAKER, "--wait")
+        kubectl("delete", "pod", DRIVER)  # Kubernetes waits ever longer between its starts
+        burst.finish()
+        watch.until_level(240)
+    finally:
+        elsewhere.stop()
+        kubectl("delete", "namespace", TAKER, "--wait=false")
+    report = table.verdict()
+    assert report["verdict"] == "valid", report
+    assert all(each["input_records"] >= burst.count for each in report["tables"])
 
 
 def test_an_image_that_is_nowhere_is_told_before_the_time_out(

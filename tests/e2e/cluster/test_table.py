@@ -109,9 +109,9 @@ def test_exact_after(fault: str, watch: Watch, times: dict[str, float]) -> None:
     _exact(least=burst.count)
 
 
-def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch) -> None:
+def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch, times: dict[str, float]) -> None:
     burst = Burst(seed=21, count=9_000, rate=300)
-    before = uid(DRIVER)
+    before, moment = uid(DRIVER), time.time()
     change = ("--reuse-values", "--set", r"properties.trigger\.interval\.ms=200")
     upgraded = helm("upgrade", table.NAME, CHART, *change, "--wait", "--timeout", "4m")
     assert upgraded.returncode == 0, upgraded.stderr
@@ -122,6 +122,22 @@ def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch) -> None:
     assert uid(DRIVER) not in (before, rolled)
     burst.finish()
     watch.until_level(LONG_S)
+    times["a property changed and changed back, longest time without a commit"] = watch.silence(
+        moment
+    )
+    _exact(least=burst.count)
+
+
+def test_all_pods_roll_under_load(watch: Watch, times: dict[str, float]) -> None:
+    """As for a new image: the driver and every executor start anew."""
+    pods = (DRIVER, f"{table.NAME}-executor-0", EXECUTOR)
+    burst = Burst(seed=28, count=18_000, rate=300)
+    before, moment = [uid(pod) for pod in pods], time.time()
+    upgrade("driver.podAnnotations.rolled=once", "executor.podAnnotations.rolled=once")
+    assert not {*before} & {uid(pod) for pod in pods}
+    burst.finish()
+    watch.until_level(LONG_S)
+    times["all pods rolled, longest time without a commit"] = watch.silence(moment)
     _exact(least=burst.count)
 
 
@@ -206,7 +222,7 @@ def test_an_incompatible_upgrade_is_refused_before_anything_is_touched(
     assert not objects("jobs", "-l", _MINE)
 
 
-def test_exact_after_a_node_is_drained(watch: Watch) -> None:
+def test_exact_after_a_node_is_drained(watch: Watch, times: dict[str, float]) -> None:
     pods = {p["spec"]["nodeName"] for p in objects("pods", "-l", _MINE)}
     nodes = {n["metadata"]["name"] for n in objects("nodes")}
     if len(nodes) < 2:
@@ -222,6 +238,7 @@ def test_exact_after_a_node_is_drained(watch: Watch) -> None:
     burst.finish()
     watch.until_level(LONG_S)
     assert watch.committed_since(moment) > 0
+    times["a node drained, longest time without a commit"] = watch.silence(moment)
     _exact(least=burst.count)
 
 
