@@ -258,13 +258,14 @@ class Cluster:
 
         Every state partition reports its own error; the first one stands for all.
         """
-        with self._lock:
-            self._waits_for[query_id] = errors[0].fact if errors else ""
+        self._waits_for[query_id] = errors[0].fact if errors else ""
 
     def waits_for(self, query_id: str) -> str:
-        """Why the query's current batch is being retried; empty: it is not."""
-        with self._lock:
-            return self._waits_for.get(query_id, "")
+        """Why the query's current batch is being retried; empty: it is not.
+
+        It answers at once, while a survey has the lock as well.
+        """
+        return self._waits_for.get(query_id, "")
 
     def _greet(self) -> None:
         """Has new executors answer for the first time, which takes them seconds.

@@ -16,7 +16,11 @@ from holdfast.errors import HoldfastError, ResultRefused
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.jvm.session import is_local, spark_context
-from holdfast.runtime.jvm.spark_internals import leave_sigterm_to_python, no_numpy_to_java
+from holdfast.runtime.jvm.spark_internals import (
+    ended_executors,
+    leave_sigterm_to_python,
+    no_numpy_to_java,
+)
 from holdfast.runtime.jvm.starting import ends_at_once
 from holdfast.runtime.lease import Lease, this_driver
 from holdfast.runtime.purge import Purge
@@ -321,15 +325,29 @@ def _show_progress(runs: list[QueryRun]) -> None:
 def _stop_streams(runs: list[QueryRun], services: Services, finish_s: float) -> None:
     """Lets the current batch finish, prevents the next one, and ends the streams.
 
-    Args:
-        finish_s: for how long at most.
-
     Interrupting a batch does no harm, but Java logs pages of stack traces.
+
+    Args:
+        finish_s: for how long at most.  A batch that is being tried again, or that loses an
+            executor meanwhile, as when an image changes, is not worth the wait.
     """
-    with services.turn.last(finish_s):
+    ended = _ended(services.context)
+
+    def doomed() -> bool:
+        return any(run_.waits_for for run_ in runs) or _ended(services.context) > ended
+
+    with services.turn.last(finish_s, doomed):
         for run_ in runs:
             if run_.streaming is not None:
                 run_.streaming.stop()
+
+
+def _ended(context: SparkContext) -> int:
+    try:
+        return ended_executors(context)
+    except Exception as error:  # noqa: BLE001 - as at `_stop`
+        _LOG.debug("Spark does not tell its executors: %s", error)
+        return 0
 
 
 def _stop(context: SparkContext) -> None:

@@ -18,7 +18,8 @@ __all__ = ["StandbyKeeper"]
 
 _LOG = logging.getLogger(__name__)
 _SOON_S, _SELDOM_S = 3.0, 10.0
-_STOP_S = 5.0
+# A look takes less, unless executors are being lost, and the next driver waits for this one's end.
+_STOP_S = 0.5
 
 
 class StandbyKeeper:

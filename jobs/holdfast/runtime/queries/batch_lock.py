@@ -12,6 +12,7 @@ __all__ = ["Turn"]
 
 _BEAT_S = 0.5
 _BARRED_S = 0.02
+_DOOMED_S = 0.5
 
 
 class Turn:
@@ -83,12 +84,28 @@ class Turn:
                 self._barred[query_id] -= 1
 
     @contextmanager
-    def last(self, wait_s: float) -> Iterator[None]:
-        """Lets no batch begin; waits at most `wait_s` seconds for the current one."""
+    def last(self, wait_s: float, doomed: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Lets no batch begin; waits at most `wait_s` seconds for the current one.
+
+        Args:
+            doomed: whether the batch is hardly going to end.  It then gets half a second: executors
+                that end with the job would keep it for as long as it is waited for, and the
+                next driver begins it anew.
+        """
         self._stopping.set()
-        finished = self._lock.acquire(timeout=wait_s)
+        finished = self._finished(time.monotonic() + wait_s, doomed)
         try:
             yield
         finally:
             if finished:
                 self._lock.release()
+
+    def _finished(self, deadline: float, doomed: Callable[[], bool]) -> bool:
+        """Whether no batch runs any more; this thread then has the lock."""
+        until = deadline
+        while not self._lock.acquire(timeout=_BARRED_S):
+            now = time.monotonic()
+            until = min(until, now + _DOOMED_S) if doomed() else deadline
+            if now >= until:
+                return False
+        return True

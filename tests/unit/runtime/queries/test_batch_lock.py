@@ -74,6 +74,47 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
         assert not ours
 
 
+def test_a_batch_that_is_doomed_is_not_waited_for_as_long_as_one_that_runs() -> None:
+    """Executors that end with the job answer no more; the next driver begins the batch anew."""
+    turn, has_it, finish = Turn(), threading.Event(), threading.Event()
+
+    def batch() -> None:
+        with turn.take(lambda: None):
+            has_it.set()
+            finish.wait(60)
+
+    running = _thread(batch)
+    assert has_it.wait(30)
+    with turn.last(60, lambda: True):
+        assert running.is_alive()
+    finish.set()
+    running.join(30)
+
+
+def test_a_batch_that_goes_on_after_it_seemed_doomed_is_waited_for() -> None:
+    turn, has_it, finish, order = Turn(), threading.Event(), threading.Event(), list[str]()
+
+    def batch() -> None:
+        with turn.take(lambda: None):
+            has_it.set()
+            finish.wait(60)
+            order.append("batch")
+
+    asked = iter(range(1_000))
+
+    def doomed() -> bool:
+        number = next(asked)
+        if number == 40:
+            finish.set()
+        return number < 5
+
+    _thread(batch)
+    assert has_it.wait(30)
+    with turn.last(60, doomed):
+        order.append("stopped")
+    assert order == ["batch", "stopped"]
+
+
 def test_who_does_not_want_the_turn_any_more_waits_no_longer() -> None:
     turn, unwanted, order = Turn(), threading.Event(), list[str]()
 
