@@ -328,13 +328,14 @@ def _stop_streams(runs: list[QueryRun], services: Services, finish_s: float) -> 
     Interrupting a batch does no harm, but Java logs pages of stack traces.
 
     Args:
-        finish_s: for how long at most.  A batch that is being tried again, or that loses an
-            executor meanwhile, as when an image changes, is not worth the wait.
+        finish_s: for how long at most.  A batch that is being tried again is not worth the wait,
+            nor one that loses an executor meanwhile, as when an image changes.
     """
     ended = _ended(services.context)
 
-    def doomed() -> bool:
-        return any(run_.waits_for for run_ in runs) or _ended(services.context) > ended
+    def doomed(query_id: str) -> bool:
+        tried_again = bool(services.cluster.waits_for(query_id))
+        return tried_again or _ended(services.context) > ended
 
     with services.turn.last(finish_s, doomed):
         for run_ in runs:

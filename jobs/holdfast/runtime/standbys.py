@@ -18,7 +18,7 @@ __all__ = ["StandbyKeeper"]
 
 _LOG = logging.getLogger(__name__)
 _SOON_S, _SELDOM_S = 3.0, 10.0
-# A look takes less, unless executors are being lost, and the next driver waits for this one's end.
+# A look takes less, unless executors are lost.  The next driver waits for the end of this one.
 _STOP_S = 0.5
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from tests.e2e.cluster.kube import BOOTSTRAP, CONTEXT, NAMESPACE, ROOT, helm, kubectl, until
 
 NAME = "e2e"
+DRIVER = f"{NAME}-driver-0"
 CLI_POD = "e2e-cli"
 TOPIC = "e2e_sales"
 PARTITIONS = 4
@@ -165,3 +166,13 @@ def verdict() -> dict[str, Any]:
     assert ran.stdout.startswith("{"), ran.stdout + ran.stderr
     report: dict[str, Any] = json.loads(ran.stdout)
     return report
+
+
+def exact(least: int) -> None:
+    """Asserts that both tables equal their recomputation, from `least` records or more each."""
+    report = verdict()
+    wrong = [f for t in report["tables"] for f in t["findings"] if f["verdict"] != "valid"]
+    assert report["verdict"] == "valid", wrong
+    judged = {t["name"]: t["input_records"] for t in report["tables"]}
+    assert set(judged) == {"SOLD", "BIG_SALES"}
+    assert all(count >= least for count in judged.values()), judged

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.cluster import table
 from tests.e2e.cluster.kube import BOOTSTRAP, NAMESPACE, ROOT, helm, kubectl, objects, until
-from tests.e2e.cluster.table import Burst, Watch
+from tests.e2e.cluster.table import DRIVER, Burst, Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -21,7 +21,6 @@ CHART = str(ROOT / "helm/holdfast")
 NOWHERE = "e2e-nowhere"
 ELSEWHERE = "e2e-elsewhere"
 TAKER = "e2e-taker"
-DRIVER = f"{table.NAME}-driver-0"
 
 
 def test_other_claims_are_refused_before_anything_is_touched(watch: Watch) -> None:
@@ -89,7 +88,11 @@ def test_a_release_elsewhere_takes_the_job_over_and_gives_it_back(
             moment, elsewhere
         )
         refused = f"is run by pod {DRIVER} in namespace {TAKER}, since"
-        until(lambda: refused in kubectl("logs", DRIVER), 120, "the first driver is refused")
+        until(
+            lambda: refused in kubectl("logs", DRIVER, check=False),
+            120,
+            "the first driver is refused",
+        )
         helm("uninstall", table.NAME, "--namespace", TAKER, "--wait")
         kubectl("delete", "pod", DRIVER)  # Kubernetes waits ever longer between its starts
         burst.finish()
@@ -97,9 +100,7 @@ def test_a_release_elsewhere_takes_the_job_over_and_gives_it_back(
     finally:
         elsewhere.stop()
         kubectl("delete", "namespace", TAKER, "--wait=false")
-    report = table.verdict()
-    assert report["verdict"] == "valid", report
-    assert all(each["input_records"] >= burst.count for each in report["tables"])
+    table.exact(least=burst.count)
 
 
 def test_an_image_that_is_nowhere_is_told_before_the_time_out(

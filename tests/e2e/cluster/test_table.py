@@ -23,11 +23,11 @@ from tests.e2e.cluster.kube import (
     uid,
     until,
 )
-from tests.e2e.cluster.table import Burst, Watch, upgrade
+from tests.e2e.cluster.table import DRIVER, Burst, Watch, upgrade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
-DRIVER, EXECUTOR = f"{table.NAME}-driver-0", f"{table.NAME}-executor-1"
+EXECUTOR = f"{table.NAME}-executor-1"
 CHART = str(ROOT / "helm/holdfast")
 LONG_S = 240.0
 _KILL_DRIVER = (
@@ -78,20 +78,11 @@ FAULTS: dict[str, Callable[[], None]] = {
 }
 
 
-def _exact(least: int) -> None:
-    report = table.verdict()
-    wrong = [f for t in report["tables"] for f in t["findings"] if f["verdict"] != "valid"]
-    assert report["verdict"] == "valid", wrong
-    judged = {t["name"]: t["input_records"] for t in report["tables"]}
-    assert set(judged) == {"SOLD", "BIG_SALES"}
-    assert all(count >= least for count in judged.values()), judged
-
-
 def test_the_dag_deploys_a_table_that_counts(deployed: str, watch: Watch) -> None:
     burst = Burst(seed=1, count=2_000, rate=1_000)
     burst.finish()
     watch.until_level(LONG_S)
-    _exact(least=2_000)
+    table.exact(least=2_000)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -106,7 +97,7 @@ def test_exact_after(fault: str, watch: Watch, times: dict[str, float]) -> None:
     watch.until_level(LONG_S)
     assert watch.committed_since(moment) > 0, "nothing was processed after the fault"
     times[f"{fault} → next committed batch"] = watch.silence(moment)
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch, times: dict[str, float]) -> None:
@@ -125,7 +116,7 @@ def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch, times: dict[str
     times["a property changed and changed back, longest time without a commit"] = watch.silence(
         moment
     )
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def test_all_pods_roll_under_load(watch: Watch, times: dict[str, float]) -> None:
@@ -138,7 +129,7 @@ def test_all_pods_roll_under_load(watch: Watch, times: dict[str, float]) -> None
     burst.finish()
     watch.until_level(LONG_S)
     times["all pods rolled, longest time without a commit"] = watch.silence(moment)
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def _at_rest(watch: Watch, volumes: set[str], standbys: int) -> bool:
@@ -169,7 +160,7 @@ def test_executors_come_and_go_with_their_state(watch: Watch, times: dict[str, f
     until(lambda: _at_rest(watch, {"0", "1"}, 1), LONG_S, "the same after the others went")
     upgrade(r"properties.standby\.replicas=0")
     watch.until_level(LONG_S)
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def test_executors_are_scaled_by_hand_and_the_driver_goes_on(
@@ -190,7 +181,7 @@ def test_executors_are_scaled_by_hand_and_the_driver_goes_on(
     watch.until_level(LONG_S)
     times["executors 3 → 2, longest time without a commit"] = watch.silence(moment)
     assert (uid(DRIVER), _restarts(DRIVER)) == driver
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def test_an_incompatible_upgrade_is_refused_before_anything_is_touched(
@@ -239,7 +230,7 @@ def test_exact_after_a_node_is_drained(watch: Watch, times: dict[str, float]) ->
     watch.until_level(LONG_S)
     assert watch.committed_since(moment) > 0
     times["a node drained, longest time without a commit"] = watch.silence(moment)
-    _exact(least=burst.count)
+    table.exact(least=burst.count)
 
 
 def test_helm_test_passes(deployed: str) -> None:
@@ -267,7 +258,7 @@ def test_undeploying_leaves_the_volumes_and_nothing_else(
     Burst(seed=24, count=500, rate=500).finish()
     times["deploy DAG on kept volumes"] = deploy_by_dag({})
     watch.until_level(LONG_S)
-    _exact(least=500)
+    table.exact(least=500)
 
 
 _MINE = f"app.kubernetes.io/instance={table.NAME}"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 __all__ = ["Turn"]
 
 _BEAT_S = 0.5
-_BARRED_S = 0.02
+_POLL_S = 0.02
 _DOOMED_S = 0.5
 
 
@@ -27,6 +27,7 @@ class Turn:
         self._stopping = threading.Event()
         self._bars = threading.Lock()
         self._barred: Counter[str] = Counter()  # how many bar a query: a savepoint, a rescale
+        self._in_hand = ""  # the query whose batch has the lock, or had it last
 
     @contextmanager
     def take(
@@ -50,6 +51,7 @@ class Turn:
                 return
             beat()
         try:
+            self._in_hand = query_id
             beat()
             yield not self._stopping.is_set()
         finally:
@@ -57,7 +59,7 @@ class Turn:
 
     def _taken(self, query_id: str) -> bool:
         if self._barred[query_id]:
-            time.sleep(_BARRED_S)
+            time.sleep(_POLL_S)
             return False
         if not self._lock.acquire(timeout=_BEAT_S):
             return False
@@ -84,13 +86,15 @@ class Turn:
                 self._barred[query_id] -= 1
 
     @contextmanager
-    def last(self, wait_s: float, doomed: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    def last(
+        self, wait_s: float, doomed: Callable[[str], bool] = lambda _query_id: False
+    ) -> Iterator[None]:
         """Lets no batch begin; waits at most `wait_s` seconds for the current one.
 
         Args:
-            doomed: whether the batch is hardly going to end.  It then gets half a second: executors
-                that end with the job would keep it for as long as it is waited for, and the
-                next driver begins it anew.
+            doomed: takes the id of the current batch's query; whether that batch will hardly end.
+                It then gets half a second: executors that end with the job would keep it for as
+                long as it is waited for, and the next driver begins it anew.
         """
         self._stopping.set()
         finished = self._finished(time.monotonic() + wait_s, doomed)
@@ -100,12 +104,12 @@ class Turn:
             if finished:
                 self._lock.release()
 
-    def _finished(self, deadline: float, doomed: Callable[[], bool]) -> bool:
+    def _finished(self, deadline: float, doomed: Callable[[str], bool]) -> bool:
         """Whether no batch runs any more; this thread then has the lock."""
         until = deadline
-        while not self._lock.acquire(timeout=_BARRED_S):
+        while not self._lock.acquire(timeout=_POLL_S):
             now = time.monotonic()
-            until = min(until, now + _DOOMED_S) if doomed() else deadline
+            until = min(until, now + _DOOMED_S) if doomed(self._in_hand) else deadline
             if now >= until:
                 return False
         return True

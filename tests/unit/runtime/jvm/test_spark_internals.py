@@ -210,16 +210,21 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_outlives_a_payload_that_was_lost(tmp_path: Path) -> None:
-    """Its stores would have to be opened again, with their logs, while the table stands still."""
-    script = tmp_path / "lost.py"
-    script.write_text(LOST, encoding="utf-8")
+def _lines_of(script: str, home: Path) -> list[str]:
+    """What a script of its own process prints; it takes the path of `home`."""
+    path = home / "script.py"
+    path.write_text(script, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, path, home], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_worker_outlives_a_payload_that_was_lost(tmp_path: Path) -> None:
+    """Its stores would have to be opened again, with their logs, while the table stands still."""
     told = "[[b'0', b'1'], [b'0', b'1']] True"
-    assert done.stdout.splitlines() == [told, "True"], done.stderr
+    assert _lines_of(LOST, tmp_path) == [told, "True"]
 
 
 LARGE = """
@@ -252,10 +257,4 @@ if __name__ == "__main__":
 
 def test_a_payload_may_exceed_the_heap(tmp_path: Path) -> None:
     """Records may be large; and nothing of a batch is kept after it."""
-    script = tmp_path / "large.py"
-    script.write_text(LARGE, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[(40, {20971520})]"] * 2 + ["0"], done.stderr
+    assert _lines_of(LARGE, tmp_path) == ["[(40, {20971520})]"] * 2 + ["0"]

@@ -56,16 +56,27 @@ def test_stopping_waits_for_the_batch_in_hand_and_lets_no_other_begin() -> None:
     assert order == ["late False", "batch True", "stopped", "late False"]
 
 
-def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
-    turn, has_it, finish = Turn(), threading.Event(), threading.Event()
+def _batch(
+    turn: Turn, query_id: str = "", order: list[str] | None = None
+) -> tuple[threading.Thread, threading.Event]:
+    """A batch that has the turn, and the event that ends it; it notes its end in `order`."""
+    has_it, finish = threading.Event(), threading.Event()
 
     def batch() -> None:
-        with turn.take(lambda: None):
+        with turn.take(lambda: None, query_id=query_id):
             has_it.set()
-            finish.wait(30)
+            finish.wait(60)
+            if order is not None:
+                order.append("batch")
 
     running = _thread(batch)
     assert has_it.wait(30)
+    return running, finish
+
+
+def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    turn = Turn()
+    running, finish = _batch(turn)
     with turn.last(0.05):
         assert running.is_alive()
     finish.set()
@@ -76,40 +87,45 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
 
 def test_a_batch_that_is_doomed_is_not_waited_for_as_long_as_one_that_runs() -> None:
     """Executors that end with the job answer no more; the next driver begins the batch anew."""
-    turn, has_it, finish = Turn(), threading.Event(), threading.Event()
-
-    def batch() -> None:
-        with turn.take(lambda: None):
-            has_it.set()
-            finish.wait(60)
-
-    running = _thread(batch)
-    assert has_it.wait(30)
-    with turn.last(60, lambda: True):
+    turn = Turn()
+    running, finish = _batch(turn, "q")
+    with turn.last(60, lambda query_id: query_id == "q"):
         assert running.is_alive()
     finish.set()
     running.join(30)
 
 
-def test_a_batch_that_goes_on_after_it_seemed_doomed_is_waited_for() -> None:
-    turn, has_it, finish, order = Turn(), threading.Event(), threading.Event(), list[str]()
+def test_only_the_batch_in_hand_can_be_doomed() -> None:
+    """A query that stands, or failed, waits for something, too, and has no batch."""
+    turn = Turn()
+    other, ended = _batch(turn, "stands")
+    ended.set()
+    other.join(30)
+    asked, order = list[str](), list[str]()
+    _, finish = _batch(turn, "q", order)
 
-    def batch() -> None:
-        with turn.take(lambda: None):
-            has_it.set()
-            finish.wait(60)
-            order.append("batch")
-
-    asked = iter(range(1_000))
-
-    def doomed() -> bool:
-        number = next(asked)
-        if number == 40:
+    def doomed(query_id: str) -> bool:
+        asked.append(query_id)
+        if len(asked) == 40:
             finish.set()
-        return number < 5
+        return query_id == "stands"
 
-    _thread(batch)
-    assert has_it.wait(30)
+    with turn.last(60, doomed):
+        order.append("stopped")
+    assert order == ["batch", "stopped"]
+    assert {*asked} == {"q"}
+
+
+def test_a_batch_that_goes_on_after_it_seemed_doomed_is_waited_for() -> None:
+    turn, asked, order = Turn(), list[str](), list[str]()
+    _, finish = _batch(turn, order=order)
+
+    def doomed(query_id: str) -> bool:
+        asked.append(query_id)
+        if len(asked) == 40:
+            finish.set()
+        return len(asked) <= 5
+
     with turn.last(60, doomed):
         order.append("stopped")
     assert order == ["batch", "stopped"]
