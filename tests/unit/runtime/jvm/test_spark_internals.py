@@ -211,7 +211,7 @@ if __name__ == "__main__":
 
 
 def _lines_of(script: str, home: Path) -> list[str]:
-    """What a script of its own process prints; it takes the path of `home`."""
+    """Runs a script with the path of `home`, and returns the lines that it prints."""
     path = home / "script.py"
     path.write_text(script, encoding="utf-8")
     done = subprocess.run(
