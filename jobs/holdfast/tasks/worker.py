@@ -72,6 +72,7 @@ _NO_VOLUME = -1
 # Spark sets these in executors on Kubernetes only.
 _POD_NAME, _POD_IP = "SPARK_EXECUTOR_POD_NAME", "SPARK_EXECUTOR_POD_IP"
 _NODE_NAME = "HOLDFAST_NODE_NAME"  # the chart sets it
+_READY_FILE = "EXECUTOR_READY_FILE"  # the pod's entry point sets it, and removes the file
 _claiming = threading.Lock()
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
@@ -126,7 +127,14 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
     followed = {(s.state_name, s.partition): s.position for s in _standbys.states()}
     held = followed | still_open
     positions = survey_positions(volume, application_id, held) | held
+    _ready()
     return StoreSurvey(_where(volume.ordinal), positions)
+
+
+def _ready() -> None:
+    """Tells the pod's readiness probe that this executor answers the driver."""
+    if file := os.environ.get(_READY_FILE):
+        Path(file).touch()
 
 
 def keep_standbys(

@@ -479,6 +479,29 @@ def test_scheduling_reaches_both(render: Render) -> None:
     assert "affinity" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
 
 
+def test_the_preflight_brings_a_new_image_to_the_drivers_node(render: Render) -> None:
+    manifests = render(CHART, MINIMAL)
+    (preflight,) = (m for m in manifests if m["kind"] == "Job")
+    ((kind, (beside,)),) = preflight["spec"]["template"]["spec"]["affinity"]["podAffinity"].items()
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"  # there may be no driver yet
+    term = beside["podAffinityTerm"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    driver = _template(manifests, DRIVER)["metadata"]["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= driver.items()
+
+
+def test_an_executor_is_ready_once_it_has_answered_the_driver(render: Render) -> None:
+    """The next one rolls only then, and not before a batch had time."""
+    manifests = render(CHART, MINIMAL)
+    (container,) = _template(manifests, EXECUTOR)["spec"]["containers"]
+    assert container["args"] == ["holdfast-executor"]
+    test, flag, file = container["readinessProbe"]["exec"]["command"]
+    assert (test, flag) == ("test", "-e")
+    entry = CHARTS.parent / "k8s/images/holdfast/bin/holdfast-executor"
+    assert f"export EXECUTOR_READY_FILE={file}\n" in entry.read_text(encoding="utf-8")
+    assert named(manifests)[EXECUTOR]["spec"]["minReadySeconds"] == 5
+
+
 def test_executors_are_spread_over_nodes_also_where_nodes_have_no_zone(render: Render) -> None:
     """The scheduler ignores a node in all spread constraints if it lacks the label of one."""
     template = _template(render(CHART, MINIMAL), EXECUTOR)

@@ -84,6 +84,30 @@ def test_a_signal_while_spark_starts_ends_everything_at_once(
             os.killpg(job.process.pid, signal.SIGKILL)
 
 
+def test_a_start_that_is_refused_leaves_no_java(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Java starts while Python still asks Kafka; here it is refused for a topic that is missing."""
+    topic = kafka_topic_name("in")
+    job = RunningJob(
+        tmp_path, {"bootstrap.servers": kafka.bootstrap_servers}, "app-" + topic[-30:]
+    )
+    (tmp_path / "job.sql").write_text(SQL.format(topic=topic).replace(", PARTITIONS=1", ""))
+    job.start()
+    assert job.process is not None
+    seen = False
+    while job.process.poll() is None:
+        seen |= _spark_starts(job.process.pid)
+        time.sleep(0.05)
+    assert seen, "no Java was started"
+    assert job.process.returncode == 2, job.log()
+    assert topic in job.log_text()
+    deadline = time.monotonic() + 30
+    while left := _living(job.process.pid):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
 def test_a_second_run_of_a_job_in_one_home_is_refused_and_sigterm_to_all_ends_the_first_in_order(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

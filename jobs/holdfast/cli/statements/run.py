@@ -70,6 +70,7 @@ def command(
     """
     load_later()
     job = load_job(sql, config, overrides, home)
+    _start_java(job.settings)
     if fill_secret:
         from holdfast.deploy.kubernetes.release_secrets import fill
 
@@ -80,13 +81,6 @@ def command(
         fill_peers(fill_peer_token)
 
     from holdfast.runtime.job import run
-    from holdfast.runtime.jvm.class_training import start_making
-    from holdfast.runtime.jvm.session import is_local
-
-    if is_local(job.settings):
-        _refuse_second(job.settings)
-        find_java()  # before any topic is made
-        start_making()
 
     executors = None
     if executors_of:
@@ -100,6 +94,20 @@ def command(
         take_over=take_over,
         executors=executors,
     )
+
+
+def _start_java(settings: Settings) -> None:
+    """Starts Spark's Java; it takes as long as what this process still has to load and to ask."""
+    from holdfast.runtime.jvm.class_training import start_making
+    from holdfast.runtime.jvm.session import is_local, start_java
+    from holdfast.runtime.jvm.starting import end_at_once
+
+    if is_local(settings):
+        _refuse_second(settings)
+        find_java()
+        start_making()
+    end_at_once()
+    start_java(settings)
 
 
 def _refuse_second(settings: Settings) -> None:

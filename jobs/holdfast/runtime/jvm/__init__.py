@@ -21,6 +21,8 @@ PySpark 4.2 and 4.3 (classic, not Connect).
   `test_only_the_wanted_partitions_are_run`
 * `spark_internals.executors`: `sc().statusStore().executorList`, for the executors that are alive.
   `test_the_driver_is_no_executor`; every job of `tests/integration/runtime`
+* `session.start_java`: `SparkContext._ensure_initialized` in a thread, so that Java starts while
+  Python loads modules.  `test_a_java_that_was_started_early_is_the_drivers`
 * `spark_internals.with_secret`, `jobs/state_table.py`: `SparkContext._active_spark_context` and
   `_ensure_initialized`, for a secret that is on no command line, and for spark-submit's master.
   `test_a_spark_of_ones_own_has_a_secret_no_numpy_and_an_end`

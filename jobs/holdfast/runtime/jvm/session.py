@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from holdfast.runtime.jvm.class_path import class_path
 from holdfast.runtime.jvm.sockets import remove_dead, socket_folder
 from holdfast.runtime.jvm.spark_internals import with_secret
 
-__all__ = ["is_local", "prepare_local", "spark_context"]
+__all__ = ["is_local", "prepare_local", "spark_context", "start_java"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
@@ -66,9 +68,12 @@ _KUBERNETES = {
     "spark.kubernetes.executor.deleteOnTermination": "false",
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
-    "spark.kubernetes.executor.missingPodDetectDelta": "2s",
+    # For how long after its registration an executor's pod may lack the label by which the poll
+    # finds it.  Spark ends one that it does not find; on a busy node the label took more than 2 s.
+    "spark.kubernetes.executor.missingPodDetectDelta": "15s",
     # A deleted pod's address does not refuse connections: they time out, after 2 minutes by default
-    # of Spark's.
+    # of Spark's.  An executor that asked a driver in its last moment was missing for so long.
+    "spark.rpc.io.connectionCreationTimeout": "5s",
     "spark.shuffle.io.connectionCreationTimeout": "5s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
@@ -116,6 +121,21 @@ _NOT_COMPILED = "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,*TaskRunner
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
+def start_java(settings: Settings) -> None:
+    """Starts the driver's JVM in a thread, because it takes as long as Python's own start.
+
+    `spark_context` waits for it.  If it does not start, `spark_context` tries again and says why.
+    """
+    conf = _conf(settings, _same_archive)
+
+    def start() -> None:
+        with suppress(Exception):
+            SparkContext._ensure_initialized(conf=conf)
+
+    # No daemon: PySpark's temporary folder would stay behind if this process ended meanwhile.
+    threading.Thread(target=start, name="java").start()
+
+
 def spark_context(
     settings: Settings, archive: Callable[[], tuple[str, str]] | None = None
 ) -> SparkContext:
@@ -125,6 +145,13 @@ def spark_context(
         archive: Java options for the class archive of a local job's driver and executors (an image
             has its own); None: those of this machine's archive.
     """
+    conf = _conf(settings, archive or _same_archive)
+    if is_local(settings):
+        with_secret(conf)
+    return SparkContext.getOrCreate(conf)
+
+
+def _conf(settings: Settings, archive: Callable[[], tuple[str, str]]) -> SparkConf:
     local = is_local(settings)
     if local:
         prepare_local(Path(settings.home))
@@ -138,7 +165,7 @@ def spark_context(
     conf = SparkConf().setMaster(master).setAppName(settings.application_id)
     conf.setAll(list(fixed.items()))
     requested = _NO_EXECUTORS if on_kubernetes else ""
-    drivers, executors = (archive or _same_archive)() if local else ("", "")
+    drivers, executors = archive() if local else ("", "")
     chosen = {
         "spark.locality.wait": f"{placement.locality_wait_ms}ms",
         "spark.executor.memory": f"{memory}m",
@@ -155,10 +182,7 @@ def spark_context(
             chosen["spark.python.unix.domain.socket.dir"] = str(sockets)
         chosen["spark.driver.extraClassPath"] = class_path()
         chosen["spark.executor.extraClassPath"] = class_path()
-    conf.setAll(list(chosen.items()))
-    if local:
-        with_secret(conf)
-    return SparkContext.getOrCreate(conf)
+    return conf.setAll(list(chosen.items()))
 
 
 def _same_archive() -> tuple[str, str]:

@@ -16,11 +16,17 @@ from types import FrameType
 
 import psutil
 
-__all__ = ["ends_at_once"]
+__all__ = ["end_at_once", "ends_at_once"]
 
 Handler = Callable[[int, FrameType | None], None]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SIGNALLED = 128  # the status of a process that a signal ends, as shells have it
+
+
+def end_at_once() -> None:
+    """From now on a signal ends this process and the processes that it has started."""
+    for number in _SIGNALS:
+        signal.signal(number, _end)
 
 
 @contextmanager

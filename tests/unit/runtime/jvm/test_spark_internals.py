@@ -258,3 +258,24 @@ if __name__ == "__main__":
 def test_a_payload_may_exceed_the_heap(tmp_path: Path) -> None:
     """Records may be large; and nothing of a batch is kept after it."""
     assert _lines_of(LARGE, tmp_path) == ["[(40, {20971520})]"] * 2 + ["0"]
+
+
+EARLY = """
+import sys, threading, time
+from pyspark import SparkContext
+from holdfast.config.settings import PlacementSettings, Settings
+from holdfast.runtime.jvm.session import spark_context, start_java
+
+if __name__ == "__main__":
+    settings = Settings("early", home=sys.argv[1], placement=PlacementSettings(executors=1))
+    start_java(settings)
+    next(t for t in threading.enumerate() if t.name == "java").join()
+    java = SparkContext._gateway.proc
+    context = spark_context(settings, lambda: ("", ""))
+    print(java is SparkContext._gateway.proc, context.appName, context.parallelize([1], 1).count())
+    context.stop()
+"""
+
+
+def test_a_java_that_was_started_early_is_the_drivers(tmp_path: Path) -> None:
+    assert _lines_of(EARLY, tmp_path) == ["True early 1"]
