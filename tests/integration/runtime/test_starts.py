@@ -89,9 +89,7 @@ def test_a_start_that_is_refused_leaves_no_java(
 ) -> None:
     """Java starts while Python still asks Kafka; here it is refused for a topic that is missing."""
     topic = kafka_topic_name("in")
-    job = RunningJob(
-        tmp_path, {"bootstrap.servers": kafka.bootstrap_servers}, "app-" + topic[-30:]
-    )
+    job = RunningJob(tmp_path, {"bootstrap.servers": kafka.bootstrap_servers}, "app-" + topic[-30:])
     (tmp_path / "job.sql").write_text(SQL.format(topic=topic).replace(", PARTITIONS=1", ""))
     job.start()
     assert job.process is not None
