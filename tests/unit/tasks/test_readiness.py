@@ -21,7 +21,7 @@ print(Path(sys.argv[2]).exists(), survey(sys.argv[1], 1, "app").positions)
 def test_an_executor_is_ready_once_it_has_answered(tmp_path: Path, in_a_pod: bool) -> None:
     ready = tmp_path / "ready"
     env = os.environ | ({"EXECUTOR_READY_FILE": str(ready)} if in_a_pod else {})
-    command = [sys.executable, "-c", SURVEY, tmp_path / "state", ready]
+    command = [sys.executable, "-c", SURVEY, str(tmp_path / "state"), str(ready)]
     told = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=60)
     assert told.stdout == "False {}\n"
     assert ready.exists() == in_a_pod
