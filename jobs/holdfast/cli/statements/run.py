@@ -97,7 +97,11 @@ def command(
 
 
 def _start_java(settings: Settings) -> None:
-    """Starts Spark's Java; it takes as long as what this process still has to load and to ask."""
+    """Starts Spark's Java while this process loads modules and asks Kafka.
+
+    Raises:
+        Refused: the job runs on this machine already, or there is no Java.
+    """
     from holdfast.runtime.jvm.class_training import start_making
     from holdfast.runtime.jvm.session import is_local, start_java
     from holdfast.runtime.jvm.starting import end_at_once

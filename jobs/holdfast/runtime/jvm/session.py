@@ -72,7 +72,7 @@ _KUBERNETES = {
     # finds it.  Spark ends one that it does not find; on a busy node the label took more than 2 s.
     "spark.kubernetes.executor.missingPodDetectDelta": "15s",
     # A deleted pod's address does not refuse connections: they time out, after 2 minutes by default
-    # of Spark's.  An executor that asked a driver in its last moment was missing for so long.
+    # of Spark's.  The entry point of executors' pods says the same for their first connection.
     "spark.rpc.io.connectionCreationTimeout": "5s",
     "spark.shuffle.io.connectionCreationTimeout": "5s",
     "spark.shuffle.io.maxRetries": "1",

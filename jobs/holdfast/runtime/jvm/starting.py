@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -23,10 +24,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SIGNALLED = 128  # the status of a process that a signal ends, as shells have it
 
 
-def end_at_once() -> None:
-    """From now on a signal ends this process and the processes that it has started."""
-    for number in _SIGNALS:
-        signal.signal(number, _end)
+def end_at_once() -> dict[signal.Signals, Any]:
+    """From now on a signal ends this process and the processes that it has started.
+
+    Returns:
+        The handlers before, by signal.
+    """
+    return {number: signal.signal(number, _end) for number in _SIGNALS}
 
 
 @contextmanager
@@ -40,7 +44,7 @@ def ends_at_once(then: Handler) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _end) for number in _SIGNALS}
+    before = end_at_once()
     try:
         yield
     except BaseException:

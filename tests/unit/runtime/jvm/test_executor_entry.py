@@ -7,13 +7,13 @@ import re
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from holdfast.runtime.jvm import session
+from tests.unit.deploy.local_job import until
 
 ROOT = Path(__file__).parents[4]
 ENTRY = ROOT / "k8s/images/holdfast/bin/holdfast-executor"
@@ -55,27 +55,20 @@ def enter(tmp_path: Path) -> Iterator[Enter]:
 
     yield enter
     for process in begun:
-        process.kill()
-        process.wait()
-
-
-def _until(there: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not there():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+        process.terminate()  # it ends its Java
+        process.wait(30)
 
 
 def test_java_starts_once_the_driver_answers_and_ends_with_the_pod(
     enter: Enter, port: int, tmp_path: Path
 ) -> None:
     pod = enter("exec sleep 600", port)
-    _until((tmp_path / "began").exists, "Java")
+    until((tmp_path / "began").exists, "Java")
     assert (tmp_path / "executor.ready").exists()
     pid = int((tmp_path / "executor.pid").read_text())
     pod.terminate()
     assert pod.wait(30) == 0
-    _until(lambda: not Path(f"/proc/{pid}/cmdline").exists(), "Java's end")
+    until(lambda: not Path(f"/proc/{pid}/cmdline").exists(), "Java's end")
 
 
 def test_a_pod_waits_for_the_next_driver_and_is_not_ready_meanwhile(
@@ -84,12 +77,12 @@ def test_a_pod_waits_for_the_next_driver_and_is_not_ready_meanwhile(
     with socket.create_server(("127.0.0.1", 0)) as driver:
         at = int(driver.getsockname()[1])
         pod = enter("exec sleep 600", at)
-        _until((tmp_path / "began").exists, "Java")
+        until((tmp_path / "began").exists, "Java")
     os.kill(int((tmp_path / "executor.pid").read_text()), signal.SIGKILL)
-    _until(lambda: not (tmp_path / "executor.ready").exists(), "not ready")
+    until(lambda: not (tmp_path / "executor.ready").exists(), "not ready")
     assert pod.poll() is None
     with socket.create_server(("127.0.0.1", at)):
-        _until(lambda: (tmp_path / "began").read_text() == "began\nbegan\n", "Java again")
+        until(lambda: (tmp_path / "began").read_text() == "began\nbegan\n", "Java again")
     assert pod.poll() is None
 
 
@@ -111,7 +104,7 @@ def test_java_and_its_environment_are_those_that_a_driver_would_give(
 ) -> None:
     """The driver's settings come too late for what the first question and the process need."""
     enter("exec sleep 600", port)
-    _until((tmp_path / "began").exists, "Java")
+    until((tmp_path / "began").exists, "Java")
     arguments = (tmp_path / "arguments").read_text().splitlines()
     given = _properties(arguments)
     wanted: Mapping[str, str] = session._FIXED | session._KUBERNETES

@@ -261,7 +261,7 @@ def test_a_payload_may_exceed_the_heap(tmp_path: Path) -> None:
 
 
 EARLY = """
-import sys, threading, time
+import sys, threading
 from pyspark import SparkContext
 from holdfast.config.settings import PlacementSettings, Settings
 from holdfast.runtime.jvm.session import spark_context, start_java
