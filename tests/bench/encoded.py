@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 
 __all__ = ["SCHEMAS", "Encode", "encoder", "sale_of"]
 

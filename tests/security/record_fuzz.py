@@ -29,7 +29,7 @@ from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import OFFSET, TIMESTAMP, Query
+from holdfast.types.statements.topology import OFFSET, TIMESTAMP, Query
 
 __all__ = ["FORMATS"]
 

@@ -11,8 +11,8 @@ from holdfast.sql import compile_text
 from holdfast.tasks.functions.base import _row
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX, noted
 from holdfast.tasks.functions.registry import FUNCTIONS
-from holdfast.types.expressions import Expression
-from holdfast.types.topology import ProjectStep
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.topology import ProjectStep
 from tests.support.limited import limited
 
 _MIB = 1 << 20
@@ -182,8 +182,8 @@ def test_what_is_small_enough_is_transformed(expression: str, made: Any) -> None
 def duckdb_of(expression: str) -> Expression:
     """An expression over the column T, as DuckDB evaluates it."""
     from holdfast.sql.read.plan import parse_read, plan_read
-    from holdfast.types.schema import STRING, Column
-    from holdfast.types.sources import Source
+    from holdfast.types.columns.schema import STRING, Column
+    from holdfast.types.statements.sources import Source
 
     source = Source("S", "STREAM", "s", (), (Column("T", STRING),))
     read = plan_read(*parse_read(f"SELECT {expression} AS c FROM s EMIT CHANGES"), source)
@@ -192,7 +192,7 @@ def duckdb_of(expression: str) -> Expression:
 
 def test_a_literal_that_looks_like_a_call_is_a_literal() -> None:
     from holdfast.tasks.evaluate.outputs import evaluate_text
-    from holdfast.types.schema import STRING
+    from holdfast.types.columns.schema import STRING
 
     frame = {"T": pa.array(["abc"])}
     assert evaluate_text("'hf_nosuch__ss('", STRING, frame).to_pylist() == ["hf_nosuch__ss("]

@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import Unsupported
 from holdfast.sql import compile_text
 from holdfast.tasks.functions.registry import FUNCTIONS
-from holdfast.types.topology import ProjectStep
+from holdfast.types.statements.topology import ProjectStep
 from tests.support.limited import limited
 
 _SOURCE = "CREATE STREAM s (t STRING, p STRING) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');\n"

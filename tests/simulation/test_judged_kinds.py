@@ -19,7 +19,7 @@ from holdfast.tasks import state_task
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.steps import AnyStep, Step, observe
-from holdfast.types.topology import AggregateStep, JoinKind, JoinStep, Query
+from holdfast.types.statements.topology import AggregateStep, JoinKind, JoinStep, Query
 from tests.chaos.mutants import patches
 from tests.simulation.fakes.spark import Crash
 from tests.simulation.jobs.judged_kinds import Inputs, JudgedJob

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.simulation.jobs.kinds import BATCHES, sent
 from tests.simulation.test_kinds import Run
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS

@@ -18,7 +18,7 @@ from holdfast.tasks import worker
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.fakes.spark import Crash
 from tests.simulation.jobs.kinds import BATCHES, KINDS, Sent, range_of, sent, topology

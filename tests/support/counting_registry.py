@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["CountingRegistry"]
 

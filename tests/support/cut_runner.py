@@ -13,8 +13,8 @@ from holdfast.tasks.pack.key_columns import state_keys
 from holdfast.tasks.pack.packing import Packer, added, from_arrow, unpacked
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.schema import SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import SqlType
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     TIMESTAMP,

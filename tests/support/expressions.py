@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.sql.plan.relation import read_column
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BOOLEAN, Column, SqlType
+from holdfast.types.columns.schema import BOOLEAN, Column, SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression
 
 __all__ = ["condition", "duckdb_column", "made", "named", "source_column"]
 

@@ -13,8 +13,8 @@ from holdfast.tasks.processors.aggregates.state import HAS_NEW, HAS_OLD, WINDOW
 from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.timed import processed
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     SEQUENCE,

@@ -12,7 +12,16 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from holdfast.tasks.evaluate.as_numbers import from_numbers
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 __all__ = ["KeyRows", "key_rows"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
+from holdfast.types.statements.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
 from tests.support.special_values import VALUES
 
 __all__ = ["BATCHES", "CALLS", "query_of"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holdfast.tasks.pack.packing import Packer, from_arrow, unpacked
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["packed_parts", "packed_table", "packed_tables"]
 

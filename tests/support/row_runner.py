@@ -15,8 +15,8 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
-from holdfast.types.schema import STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import STRING, Column
+from holdfast.types.statements.topology import (
     Format,
     Input,
     JoinForm,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.store import Found, flat
-from holdfast.types.byte_columns import Parts, joined
+from holdfast.types.columns.byte_columns import Parts, joined
 
 __all__ = ["RowsView"]
 

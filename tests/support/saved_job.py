@@ -34,9 +34,9 @@ from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.internal_topics import for_application
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import AggregateStep, Query
 from tests.support.packed import packed_tables
 
 __all__ = ["Event", "SavedJob"]

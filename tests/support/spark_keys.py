@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.types.expressions import NamedExpression
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.expressions import NamedExpression
 
 __all__ = ["state_key_sql"]
 

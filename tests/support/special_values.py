@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["EXACT", "ROUNDED", "VALUES", "aggregated", "declared"]
 

@@ -21,7 +21,7 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.ids import OffsetRange, changelog_topic
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 
 __all__ = ["STATEMENTS", "TableJob", "settings_of"]
 

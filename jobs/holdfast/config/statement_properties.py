@@ -9,7 +9,7 @@ import re
 
 from holdfast.config import values
 from holdfast.config.property import Property
-from holdfast.types.differences import DIFFERENCES
+from holdfast.types.statements.differences import DIFFERENCES
 
 __all__ = ["LIMIT", "STATEMENT_PROPERTIES"]
 

@@ -31,8 +31,8 @@ from holdfast.frames.saved_tables import (
 )
 from holdfast.sql.parse.script import did_you_mean
 from holdfast.transport.registry import registry_of
-from holdfast.types.schema import Column
-from holdfast.types.schemas import Schemas
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import Schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa

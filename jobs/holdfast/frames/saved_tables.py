@@ -42,10 +42,10 @@ from holdfast.state.table_store import TableStore, store_name
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.compatibility import state_fits
 from holdfast.tasks.processors.layout import layout_of
-from holdfast.types.internal_topics import for_application
-from holdfast.types.schema import BIGINT, Column
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import AggregateStep, Query, Source, Topology
+from holdfast.types.columns.schema import BIGINT, Column
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import AggregateStep, Query, Source, Topology
 
 __all__ = ["LeftOut", "SavedPartition", "SavedTable", "SavedTables", "of_savepoint", "of_snapshots"]
 

@@ -18,7 +18,7 @@ from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
 from holdfast.tasks.pack.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from holdfast.types.trace_links import TRACEPARENT, TraceLinks
 
 __all__ = ["read", "read_packed", "reader"]

@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.tasks.evaluate.keys import split_windowed
-from holdfast.types.topology import HEADERS, HEADERS_TYPE, WINDOW_END, WINDOW_START, Source
+from holdfast.types.statements.topology import (
+    HEADERS,
+    HEADERS_TYPE,
+    WINDOW_END,
+    WINDOW_START,
+    Source,
+)
 
 __all__ = ["Windows", "header_columns", "split_windows"]
 

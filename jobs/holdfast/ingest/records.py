@@ -16,10 +16,17 @@ from holdfast.tasks.evaluate.event_time import EventTime, Times
 from holdfast.tasks.pack.packing import added
 from holdfast.transport.reader import Chunk
 from holdfast.transport.registry import registry_of
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, INTEGER, Column
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import HEADERS, OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
+from holdfast.types.statements.topology import (
+    HEADERS,
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    TOMBSTONE,
+    Source,
+)
 
 __all__ = ["BadRecord", "RecordDecoder", "wants_headers"]
 

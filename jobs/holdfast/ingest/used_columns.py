@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from holdfast.tasks.processors.aggregates.state import HAS_NEW, HAS_OLD
-from holdfast.types.topology import HEADERS, WINDOW_END, WINDOW_START, AggregateStep, Query
+from holdfast.types.statements.topology import (
+    HEADERS,
+    WINDOW_END,
+    WINDOW_START,
+    AggregateStep,
+    Query,
+)
 
 __all__ = ["used_columns"]
 

@@ -37,10 +37,10 @@ from holdfast.judge.statement.units import Unit, units
 from holdfast.judge.statement.user_functions import declare
 from holdfast.judge.values import Untranslatable
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.left_out import WarnShares
-from holdfast.types.schemas import Schemas
+from holdfast.types.statements.topology import AggregateStep, Emit, Query, Topology
 from holdfast.types.stores import JobStores
-from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 

@@ -29,7 +29,7 @@ from holdfast.local.ivy import REPOSITORY_VARIABLE, Program, downloaded_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port
 from holdfast.local.processes import end_session
-from holdfast.types.schemas import READY_PAGE
+from holdfast.types.columns.schemas import READY_PAGE
 
 __all__ = ["DEFAULT_PORT", "LocalRegistry", "RegistryStatus", "is_ready"]
 

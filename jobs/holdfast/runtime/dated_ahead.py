@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from holdfast.errors import HoldfastError, Refused
 from holdfast.transport.cluster.admin import Admin
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["any_time", "warn_dated_ahead"]
 

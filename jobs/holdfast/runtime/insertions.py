@@ -19,9 +19,9 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.expressions import canonical
 from holdfast.types.ids import insertions_topic, insertions_transactional_id
-from holdfast.types.topology import Insertion
+from holdfast.types.statements.expressions import canonical
+from holdfast.types.statements.topology import Insertion
 
 __all__ = ["insertion_names", "take_over_insertions", "write_insertions", "written_insertions"]
 

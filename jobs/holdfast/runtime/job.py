@@ -50,8 +50,8 @@ from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.registry import open_registry
+from holdfast.types.statements.topology import Query, Topology
 from holdfast.types.status import JobState
-from holdfast.types.topology import Query, Topology
 
 __all__ = ["run"]
 

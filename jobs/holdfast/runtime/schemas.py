@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.topology import Sink, Source, Topology
+from holdfast.types.columns.schemas import DataSchema, Schemas
+from holdfast.types.statements.topology import Sink, Source, Topology
 
 __all__ = ["registered", "to_register", "with_registered"]
 

@@ -20,8 +20,8 @@ from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.state.topics.orders import Order, OrderBook, Told, statement_digest
+from holdfast.types.statements.topology import Query, statements
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query, statements
 
 __all__ = ["Steering"]
 

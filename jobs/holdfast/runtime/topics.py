@@ -15,9 +15,9 @@ from holdfast.state.layout import GENERATION_0, Layout
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
-from holdfast.types.differences import DIFFERENCES, not_copartitioned
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
-from holdfast.types.topology import JoinStep, Query, Sink, Source, Topology
+from holdfast.types.statements.differences import DIFFERENCES, not_copartitioned
+from holdfast.types.statements.topology import JoinStep, Query, Sink, Source, Topology
 from holdfast.types.words import nearest
 
 __all__ = [

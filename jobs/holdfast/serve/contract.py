@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from holdfast.config.settings import Settings
-from holdfast.types.schema import BIGINT, Column
-from holdfast.types.topology import Topology, WindowKind
+from holdfast.types.columns.schema import BIGINT, Column
+from holdfast.types.statements.topology import Topology, WindowKind
 
 __all__ = [
     "EVERY_WINDOW",

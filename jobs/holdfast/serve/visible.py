@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdfast.types.topology import Query, Sink, Source, Topology, statements
+from holdfast.types.statements.topology import Query, Sink, Source, Topology, statements
 
 __all__ = ["MayRead", "Visible", "visible"]
 

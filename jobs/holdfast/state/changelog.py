@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.layout import Layout
-from holdfast.types.column_pieces import Lazy
+from holdfast.types.columns.pieces import Lazy
 from holdfast.types.ids import OffsetRange, Place
 
 __all__ = [

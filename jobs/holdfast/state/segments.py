@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from holdfast.state.store import KeyValueStore
 from holdfast.state.times import ordered
-from holdfast.types.byte_columns import fixed, tails
+from holdfast.types.columns.byte_columns import fixed, tails
 
 __all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
 

@@ -15,7 +15,7 @@ from holdfast.state.elements import ELEMENT_PREFIX, element_head, elements_after
 from holdfast.state.segments import Segments
 from holdfast.state.store import Found, KeyValueStore
 from holdfast.state.times import by_time, ordered
-from holdfast.types.byte_columns import Parts, joined
+from holdfast.types.columns.byte_columns import Parts, joined
 from holdfast.types.ids import state_name
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from holdfast.types.byte_columns import fixed, joined, tails
-from holdfast.types.column_pieces import as_array
+from holdfast.types.columns.byte_columns import fixed, joined, tails
+from holdfast.types.columns.pieces import as_array
 
 __all__ = ["SIGN", "by_time", "ordered", "window_start_ms"]
 

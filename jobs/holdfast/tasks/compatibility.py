@@ -15,8 +15,8 @@ from holdfast.state.table_store import owner_of
 from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.differences import changed, columns_differ, results_differ, state_differs
 from holdfast.transport.partitioner import PARTITIONER
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import AggregateStep, Emit, Format, ProjectStep, Query
 
 __all__ = ["check_marker", "check_progress", "check_saved", "rows_differ", "state_fits"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.statements.topology import AggregateStep, Query
 from holdfast.types.words import listed, shortened
 
 __all__ = ["changed", "columns_differ", "results_differ", "state_differs"]

@@ -20,8 +20,8 @@ from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.processors.homes import homes
 from holdfast.transport.partitioner import PARTITIONER, state_partitions
 from holdfast.types.ids import OffsetRange
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import AggregateStep, Emit, Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import AggregateStep, Emit, Query
 
 __all__ = ["Beginnings", "Share", "check_times", "heirs", "shares"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.state.store import Found
 from holdfast.state.table_store import TableStore
-from holdfast.types.byte_columns import Parts
+from holdfast.types.columns.byte_columns import Parts
 
 __all__ = ["Lookup"]
 

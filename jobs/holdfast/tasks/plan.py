@@ -9,7 +9,7 @@ from holdfast.config.settings import Settings
 from holdfast.state.changelog import CommitMarker
 from holdfast.types.ids import OffsetRange, state_name
 from holdfast.types.snapshots import SnapshotState
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from holdfast.types.trace_links import TraceLink
 
 __all__ = [

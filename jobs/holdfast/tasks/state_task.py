@@ -50,7 +50,7 @@ from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
-from holdfast.types.statement_facts import statement_facts
+from holdfast.types.statements.facts import statement_facts
 from holdfast.types.times import FOREVER
 
 __all__ = ["StateTask", "covered"]

@@ -21,7 +21,7 @@ from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
-from holdfast.types.statement_facts import statement_facts
+from holdfast.types.statements.facts import statement_facts
 
 __all__ = ["StreamTask"]
 

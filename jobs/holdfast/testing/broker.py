@@ -24,8 +24,8 @@ from holdfast.types.ids import (
     orders_topic,
     progress_topic,
 )
-from holdfast.types.internal_topics import for_application
-from holdfast.types.topology import Emit, Topology
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import Emit, Topology
 
 __all__ = ["BrokerEngine"]
 

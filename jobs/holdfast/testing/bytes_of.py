@@ -10,15 +10,15 @@ from typing import Any
 
 from holdfast.errors import InvalidTestCase
 from holdfast.ingest.formats.as_json import AsJson, registered_as_json
-from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.json.decoder import JsonDecoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.tasks.registered.messages import written_messages
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
 from holdfast.testing.json_text import dumps, loads
 from holdfast.testing.registry import encoded_input
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Headers", "RawRecord", "TopicCodec"]
 

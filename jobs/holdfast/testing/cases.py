@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.json_text import dumps
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Format
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Format
 
 __all__ = [
     "Case",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.types.topology import AggregateStep, Emit, JoinStep, Query
+from holdfast.types.statements.topology import AggregateStep, Emit, JoinStep, Query
 
 __all__ = ["with_emit"]
 

@@ -23,9 +23,9 @@ from holdfast.testing.phases import Life
 from holdfast.testing.state_partition import StatePartition
 from holdfast.testing.topics import Piped, Topics
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     OFFSET,
     SEQUENCE,
     Emit,

@@ -11,9 +11,9 @@ from holdfast.tasks.evaluate.constants import constants, inserted
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.topics import Topics
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Expectation, Insertion, NamedExpression, Source
+from holdfast.types.statements.topology import Expectation, Insertion, NamedExpression, Source
 
 __all__ = ["insertion_records", "unmet"]
 

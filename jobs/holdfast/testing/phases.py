@@ -22,8 +22,8 @@ from holdfast.sql.parse.statements import (
 )
 from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.testing.state_partition import StatePartition
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Query, Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Query, Topology
 
 __all__ = ["Life", "phases"]
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from holdfast.errors import HoldfastError, InvalidTestCase, SchemaRefused
 from holdfast.ingest.formats.as_json import columns_of_any
-from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.json.decoder import JsonDecoder
 from holdfast.sql import compile_text
 from holdfast.sql.parse.text import Place, statement_places
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.testing.cases import Case
 from holdfast.testing.json_text import dumps
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import DataSchema, Schemas, subject_of
-from holdfast.types.sources import Sink, Source
+from holdfast.types.columns.schemas import DataSchema, Schemas, subject_of
+from holdfast.types.statements.sources import Sink, Source
 
 __all__ = ["encoded_input", "registry_of"]
 

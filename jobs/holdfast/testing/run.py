@@ -25,8 +25,8 @@ from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.sources import Format
-from holdfast.types.topology import Emit, Topology
+from holdfast.types.statements.sources import Format
+from holdfast.types.statements.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 

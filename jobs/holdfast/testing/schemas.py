@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.sql.parse.script import Script
 from holdfast.sql.parse.statements import CreateSource
 from holdfast.sql.parse.text import parse
-from holdfast.types.topology import Sink, Source, Topology
+from holdfast.types.statements.topology import Sink, Source, Topology
 
 __all__ = ["wrong_sources"]
 

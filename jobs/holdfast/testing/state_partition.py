@@ -11,7 +11,7 @@ from holdfast.tasks.expiry import expired
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["StatePartition"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.cases import Spec
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Sink, Source, Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Sink, Source, Topology
 
 __all__ = ["Piped", "Topics"]
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.types.byte_columns import anywhere
-from holdfast.types.column_pieces import as_array
+from holdfast.types.columns.byte_columns import anywhere
+from holdfast.types.columns.pieces import as_array
 
 __all__ = [
     "PARTITIONER",

@@ -35,7 +35,7 @@ from holdfast.transport.idempotent_producer import (
     same_length,
 )
 from holdfast.transport.sizes import Sent, Sizes, too_large
-from holdfast.types.column_pieces import PIECE
+from holdfast.types.columns.pieces import PIECE
 
 __all__ = ["Producer", "TransactionalProducer"]
 

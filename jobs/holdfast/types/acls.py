@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.types.ids import SINK_OWNERS_TOPIC, compaction_transactional_id, orders_topic
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = [
     "NEEDS",

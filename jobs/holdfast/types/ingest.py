@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.types.ids import Place
+from holdfast.types.statements.topology import Query, Source
 from holdfast.types.times import NO_TIME
-from holdfast.types.topology import Query, Source
 
 __all__ = ["IngestOptions", "Planned"]
 

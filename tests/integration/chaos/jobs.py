@@ -15,10 +15,9 @@ from holdfast.judge.read.observe import Observer
 from holdfast.judge.verdict import TableVerdict
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
+from holdfast.types.columns.schema import BIGINT, STRING, Column
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     ProjectStep,
     Query,
@@ -29,6 +28,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
+from holdfast.types.stores import StoreDigest
 
 __all__ = ["HOUR", "TITLES", "Job", "Kafka"]
 

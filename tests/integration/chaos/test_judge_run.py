@@ -12,7 +12,7 @@ from holdfast.chaos.report.summary import read_summary
 from holdfast.chaos.run.judge import judge_run
 from holdfast.config.settings import Settings
 from holdfast.judge.verdict import RunVerdict, Verdict
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 from tests.integration.chaos.jobs import TITLES, Job, Kafka
 from tests.unit.chaos.runs import SCHEDULE, good_run
 

@@ -20,7 +20,7 @@ from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.ids import changelog_topic, consumer_group
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 WAIT_S = 60.0
 

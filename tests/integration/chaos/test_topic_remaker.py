@@ -31,7 +31,7 @@ from holdfast.judge.verdict import TableVerdict, Verdict
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.components import DRIVER
 from holdfast.types.ids import consumer_group
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 from tests.integration.chaos.jobs import Job, Kafka
 from tests.unit.chaos.test_nemesis import Place
 

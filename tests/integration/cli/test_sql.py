@@ -14,8 +14,8 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.sql.parse.statements import Print
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.topology import Topology
 from tests.support.counting_registry import CountingRegistry
 
 Name = Callable[[str], str]

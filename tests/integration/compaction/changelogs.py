@@ -26,6 +26,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, state_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, state_transactional_id
+from holdfast.types.statements.topology import AggregateStep, Query
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
@@ -34,7 +35,6 @@ from holdfast.types.status import (
     QueryStatus,
     status_path,
 )
-from holdfast.types.topology import AggregateStep, Query
 
 __all__ = ["HOUR_MS", "MadeChangelog", "make_changelog"]
 

@@ -20,8 +20,8 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group, progress_topic
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import Query
 from tests.integration.transport.settling import await_settled
 
 PARTITIONS = 2

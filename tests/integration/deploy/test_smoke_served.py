@@ -11,7 +11,7 @@ from holdfast.client import Client
 from holdfast.deploy.checks.served import Newest, read_back
 from holdfast.errors import HoldfastError
 from holdfast.serve.query import QueryEngine
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.support.console.world import JOB, World
 from tests.support.serve.http_world import Served, served
 

@@ -19,7 +19,7 @@ from holdfast.errors import (
 from holdfast.frames import saved_tables
 from holdfast.frames.saved_tables import SavedTable, of_savepoint, of_snapshots
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 from tests.integration.frames.conftest import Saved
 from tests.integration.frames.statements import (
     EXPECTED,

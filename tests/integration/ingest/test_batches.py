@@ -20,10 +20,19 @@ from holdfast.ingest.ranges import KafkaRange, kafka_ranges
 from holdfast.ingest.reading import read
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import META_COLUMNS, Source, TimestampSpec
+from holdfast.types.statements.topology import META_COLUMNS, Source, TimestampSpec
 from tests.integration.ingest import topics
 
 COLUMNS = (Column("CUSTOMER", STRING), Column("AMOUNT", DOUBLE))

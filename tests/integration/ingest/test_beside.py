@@ -7,9 +7,9 @@ from holdfast.ingest.reading import read
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.evaluate.keys import session_key
 from holdfast.transport.idempotent_producer import Producer
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     HEADERS_TYPE,
     WINDOW_END,
     WINDOW_START,

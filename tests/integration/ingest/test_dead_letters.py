@@ -22,9 +22,9 @@ from holdfast.tasks.processors.base import SIDE, row_schema
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.sizes import record_bytes
+from holdfast.types.columns.schema import BIGINT, INTEGER, STRING, Column
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, INTEGER, STRING, Column
-from holdfast.types.sources import Format, Source
+from holdfast.types.statements.sources import Format, Source
 from tests.integration.ingest import topics
 
 GOOD = b'{"n": 1}'

@@ -26,9 +26,9 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.registry import open_registry
-from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Registered, Schemas
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import DataSchema, Registered, Schemas
+from holdfast.types.statements.sources import Format
 from tests.bench.systems.jars import REGISTRY_SOURCES, build, registry_jars
 
 pytestmark = pytest.mark.timeout(600)

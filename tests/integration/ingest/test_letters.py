@@ -18,9 +18,9 @@ from holdfast.runtime.topics import dead_letters
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
+from holdfast.types.columns.schema import BIGINT, INTEGER, Column
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, INTEGER, Column
-from holdfast.types.topology import Source
+from holdfast.types.statements.topology import Source
 from tests.integration.ingest import topics
 from tests.integration.transport.settling import await_settled
 

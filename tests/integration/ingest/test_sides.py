@@ -19,10 +19,10 @@ from holdfast.runtime.queries.inputs import Inputs
 from holdfast.sql import compile_text
 from holdfast.tasks.pack.packing import from_arrow, unpacked
 from holdfast.tasks.processors.base import SIDE, row_schema
+from holdfast.types.columns.schema import BIGINT, STRING, Column
 from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import Source
+from holdfast.types.statements.topology import Source
 from tests.integration.ingest import topics
 
 CLICKS, VIEWS = 400, 40

@@ -29,9 +29,9 @@ from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.registry import open_registry
-from holdfast.types.schema import STRING, Column
-from holdfast.types.schemas import SchemaKind
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import STRING, Column
+from holdfast.types.columns.schemas import SchemaKind
+from holdfast.types.statements.sources import Format
 from tests.support.registry_2 import registry_2
 
 _AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int"}]}'

@@ -17,7 +17,7 @@ from holdfast.tasks.evaluate.keys import split_windowed
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.topology import WindowKind
+from holdfast.types.statements.topology import WindowKind
 
 ORDERS, CUSTOMERS, PARTITIONS = 9_000, 60, 4
 STEP_MS, DISORDER_MS = 6_680, 30_000  # 16.7 hours of orders

@@ -16,7 +16,7 @@ from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.topology import Insertion
+from holdfast.types.statements.topology import Insertion
 
 BOOKS = """
 CREATE STREAM books (title VARCHAR KEY, pages BIGINT)

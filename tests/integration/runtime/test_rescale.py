@@ -25,7 +25,7 @@ from holdfast.sql import compile_text
 from holdfast.state.topics.orders import read_layouts
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import changelog_topic
-from holdfast.types.internal_topics import for_application
+from holdfast.types.statements.internal_topics import for_application
 from holdfast.types.status import JobStatus
 from tests.support.chained_job import ChainedJob, Events
 

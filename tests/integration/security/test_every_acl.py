@@ -50,8 +50,8 @@ from holdfast.types.ids import (
     consumer_group,
     insertions_transactional_id,
 )
+from holdfast.types.statements.topology import Query
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query
 from tests.support.secured_kafka import SecuredKafka, Way
 from tests.support.table_job import STATEMENTS, TableJob, settings_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.tables.literals import state_key
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.expressions import source_column
 from tests.support.spark_keys import state_key_sql
 

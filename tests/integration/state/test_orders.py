@@ -21,8 +21,8 @@ from holdfast.sql import compile_text
 from holdfast.state.topics.orders import Order, OrderBook, Told, jobs_with_orders
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
+from holdfast.types.statements.topology import Query
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query
 
 RUNNING, PAUSED, TERMINATED = QueryState.RUNNING, QueryState.PAUSED, QueryState.TERMINATED
 SQL = """

@@ -18,7 +18,7 @@ from holdfast.runtime import job
 from holdfast.sql import compile_text
 from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
 from holdfast.transport.cluster.admin import Admin
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 SQL = """CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');
 CREATE TABLE t WITH (KAFKA_TOPIC='{0}') AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;

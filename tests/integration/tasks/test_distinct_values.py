@@ -26,7 +26,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, changelog_topic
-from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
+from holdfast.types.statements.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
 from tests.integration.transport.settling import await_settled
 from tests.support.packed import packed_table
 from tests.support.table_job import settings_of

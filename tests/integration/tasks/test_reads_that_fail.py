@@ -13,7 +13,7 @@ from holdfast.tasks import worker
 from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE
+from holdfast.types.statements.topology import TIMESTAMP, TOMBSTONE
 from tests.integration.transport.settling import await_settled
 from tests.simulation.jobs import one_stream as stream
 

@@ -20,7 +20,7 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
-from holdfast.types.topology import AggregateStep
+from holdfast.types.statements.topology import AggregateStep
 from tests.simulation.histories.checks import check_exact
 from tests.simulation.jobs import one_table as history
 from tests.support.expressions import condition

@@ -18,7 +18,7 @@ from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE
+from holdfast.types.statements.topology import TIMESTAMP, TOMBSTONE
 from tests.simulation.jobs import one_stream as stream
 
 

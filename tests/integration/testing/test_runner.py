@@ -13,7 +13,7 @@ from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
 from holdfast.testing.cases import Case, Refusal, Rest, RestError, Spec
 from holdfast.testing.run import Outcome, Runner
-from holdfast.types.topology import Emit
+from holdfast.types.statements.topology import Emit
 
 SQL = (
     "CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');"

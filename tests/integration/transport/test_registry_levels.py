@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import (
 from holdfast.errors import SchemaRefused
 from holdfast.local.registry import RegistryStatus
 from holdfast.transport.registry import RegistryClient
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 
 
 def _schema(*fields: object) -> Schema:

@@ -17,7 +17,7 @@ from holdfast.tasks.pack.packing import Packer, from_arrow, unpacked
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.integration.upgrade.written import STATE_PARTITIONS, Record
 
 __all__ = ["payloads", "projected"]

@@ -30,9 +30,9 @@ from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
 from holdfast.types.ids import OffsetRange, changelog_topic
-from holdfast.types.statement_facts import statement_facts
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import AggregateStep, Query
 from holdfast.types.times import FOREVER
-from holdfast.types.topology import AggregateStep, Query
 from tests.integration.upgrade.evaluate import Batch, payloads, projected
 from tests.integration.upgrade.mended import mended
 from tests.integration.upgrade.written import APPLICATION, STATE_PARTITIONS, Record, Written

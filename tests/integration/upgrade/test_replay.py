@@ -14,7 +14,7 @@ from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.tasks.processors.aggregates.elements import ElementCodec
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.types.ids import changelog_topic, progress_topic
-from holdfast.types.topology import AggregateStep, Emit, Query
+from holdfast.types.statements.topology import AggregateStep, Emit, Query
 from tests.integration.upgrade.replay import differences, transactions
 from tests.integration.upgrade.written import (
     APPLICATION,

@@ -21,7 +21,7 @@ from holdfast.local.broker import LocalKafka
 from holdfast.state.elements import is_element, state_key_of
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import AggregateStep, JoinForm, JoinStep, Query, Topology
+from holdfast.types.statements.topology import AggregateStep, JoinForm, JoinStep, Query, Topology
 from tests.integration.upgrade.given import part
 from tests.integration.upgrade.replay import plain_rows, plain_value, transactions
 from tests.integration.upgrade.write import PROPERTIES, produce, read_all

@@ -21,8 +21,8 @@ import msgpack
 
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.types.internal_topics import for_application
-from holdfast.types.topology import Topology
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import Topology
 
 __all__ = [
     "APPLICATION",

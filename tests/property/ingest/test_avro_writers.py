@@ -18,9 +18,18 @@ from hypothesis import strategies as st
 from holdfast.ingest.formats import value_decoder
 from holdfast.ingest.formats.base import Decoded
 from holdfast.transport.registry.memory import MemoryRegistry
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Format
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

@@ -22,8 +22,8 @@ from holdfast.ingest.cuts import CutBook
 from holdfast.ingest.planner import Planner
 from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions, Planned
+from holdfast.types.statements.topology import Emit, Source, Window, WindowKind
 from holdfast.types.times import FOREVER, NO_TIME
-from holdfast.types.topology import Emit, Source, Window, WindowKind
 from tests.support.grouped_rows import Grouped, Record, query_of
 
 WINDOW = Window(WindowKind.TUMBLING, 100, 100, 10, 110)

@@ -13,7 +13,7 @@ from holdfast.chaos.load.records import LoadShape, RecordMaker
 from holdfast.ingest.formats import value_decoder
 from holdfast.sql import compile_text
 from holdfast.transport.registry.memory import MemoryRegistry
-from holdfast.types.sources import Format
+from holdfast.types.statements.sources import Format
 from tests.unit.chaos.test_records import EVERY_TYPE, NESTED
 
 _RECORDS = 30

@@ -13,11 +13,20 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from holdfast.ingest.formats.json import JsonDecoder
-from holdfast.ingest.formats.json_fast import fast_json
-from holdfast.ingest.formats.json_shaped import shaped_json
-from holdfast.ingest.formats.json_slow import slow_json
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.ingest.formats.json.decoder import JsonDecoder
+from holdfast.ingest.formats.json.fast import fast_json
+from holdfast.ingest.formats.json.shaped import shaped_json
+from holdfast.ingest.formats.json.slow import slow_json
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 _INNER = SqlType(Base.STRUCT, fields=(Column("A", BIGINT), Column("b", STRING)))
 SCHEMAS: dict[str, list[Column]] = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.serve.contract import EVERY_WINDOW, WindowBounds
 from holdfast.serve.tables import ChangelogTable, StoredTable, candidates
-from holdfast.types.topology import Query, Topology, Window, WindowKind
+from holdfast.types.statements.topology import Query, Topology, Window, WindowKind
 from tests.support.grouped_rows import Grouped, Record, query_of
 
 WINDOWS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.processors.sessions.session import SessionProcessor
-from holdfast.types.topology import Emit, Window, WindowKind
+from holdfast.types.statements.topology import Emit, Window, WindowKind
 from tests.support.grouped_rows import Grouped, Record, query_of
 
 GAP = 10

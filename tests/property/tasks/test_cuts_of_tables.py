@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.evaluate.doubles import rank
-from holdfast.types.schema import DOUBLE, STRING, Base
-from holdfast.types.topology import SEQUENCE, TIMESTAMP, Query
+from holdfast.types.columns.schema import DOUBLE, STRING, Base
+from holdfast.types.statements.topology import SEQUENCE, TIMESTAMP, Query
 from tests.support.cut_runner import CutRunner, cut, state_key
 from tests.support.row_runner import Record, RowRunner, Sent
 

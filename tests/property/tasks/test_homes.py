@@ -28,7 +28,7 @@ from holdfast.testing.state_partition import _NOWHERE, StatePartition
 from holdfast.transport.partitioner import murmur2_partition, state_partitions
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     ChangesStep,
     DeduplicateStep,

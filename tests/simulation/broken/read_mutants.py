@@ -24,8 +24,8 @@ from holdfast.tasks.evaluate import source_rows
 from holdfast.tasks.pack import packing
 from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
 from holdfast.tasks.processors.base import KEY
-from holdfast.types.expressions import Expression
-from holdfast.types.topology import TOMBSTONE, Query
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.topology import TOMBSTONE, Query
 from tests.simulation.jobs.statements import PAIRS
 
 __all__ = ["MOVED", "READ", "ReadMutant"]

@@ -17,7 +17,7 @@ import pytest
 from holdfast.config.settings import RemoteSettings, RocksDbSettings
 from holdfast.errors import HoldfastError
 from holdfast.ingest import reading
-from holdfast.ingest.formats import json
+from holdfast.ingest.formats.json import decoder as json
 from holdfast.runtime import cluster
 from holdfast.runtime.queries import (
     feeds,

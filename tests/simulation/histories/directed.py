@@ -17,8 +17,8 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.runtime.queries.cutting import Cutting
 from holdfast.types.ids import Place
+from holdfast.types.statements.topology import Query
 from holdfast.types.steps import Step
-from holdfast.types.topology import Query
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.histories.drivers import Side, Sides
 from tests.simulation.histories.job import Job

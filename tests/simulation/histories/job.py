@@ -29,7 +29,7 @@ from holdfast.runtime.watching.health import Health
 from holdfast.state.topics.orders import Answer, OrderBook, RescaleOrder
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 from tests.simulation.fakes.clients import FakeAdmin
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.spark import FakeContext, JobAborted

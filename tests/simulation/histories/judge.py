@@ -19,8 +19,8 @@ from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
 from holdfast.state.digest import content
 from holdfast.state.table_store import TableStore
 from holdfast.tasks.state_task import StateTask
+from holdfast.types.statements.topology import Query, Topology
 from holdfast.types.stores import JobStores, StoreDigest
-from holdfast.types.topology import Query, Topology
 from tests.simulation.fakes.kafka import FakeKafka
 from tests.simulation.fakes.spark import Executor
 from tests.simulation.histories.job import APPLICATION

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.types.ids import changelog_topic, progress_topic
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.simulation.fakes.clock import VirtualTime
 from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk

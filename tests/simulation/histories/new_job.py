@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.carrying_out import InHand
 from holdfast.runtime.savepoints.taking import SavepointMaker
 from holdfast.state.topics.orders import Answer, SavepointOrder
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 from tests.simulation.histories.job import Job
 
 __all__ = ["NewJob"]

@@ -19,7 +19,7 @@ from holdfast.tasks import worker
 from holdfast.tasks.plan import Assigned, Batch, QueryPlan, TaskReport
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 from tests.simulation.fakes.executors import Bench
 from tests.simulation.fakes.spark import Crash
 from tests.simulation.jobs.kinds import Sent

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import OffsetRange
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 
 __all__ = ["BATCHES", "KINDS", "Sent", "range_of", "sent", "topology"]
 

@@ -20,10 +20,10 @@ from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schema import BIGINT, STRING, Column
 from holdfast.types.ids import progress_topic
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     ProjectStep,
     Query,
     Sink,

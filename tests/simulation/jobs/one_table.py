@@ -30,10 +30,10 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import AnyStep, Step, observe
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schema import BIGINT, STRING, Column
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     Query,

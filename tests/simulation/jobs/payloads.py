@@ -13,7 +13,7 @@ from holdfast.ingest.reading import read, read_packed
 from holdfast.runtime.queries.inputs import Inputs
 from holdfast.tasks.pack.packing import unpacked
 from holdfast.types.ids import OffsetRange
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["payloads", "reader"]
 

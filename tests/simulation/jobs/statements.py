@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from holdfast.sql.plan.topology import compile_text
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["PAIRS", "STATELESS", "STATEMENTS", "WINDOWED", "topology"]
 

@@ -38,9 +38,9 @@ from holdfast.serve.contract import (
 )
 from holdfast.serve.queries import Answer, Ask
 from holdfast.sql.plan.topology import compile_text
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, Column
 from holdfast.types.ids import changelog_topic
-from holdfast.types.schema import BIGINT, BOOLEAN, Column
-from holdfast.types.topology import Query, Topology, WindowKind
+from holdfast.types.statements.topology import Query, Topology, WindowKind
 
 T = TypeVar("T")
 SCRIPT = """

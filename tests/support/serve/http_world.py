@@ -29,7 +29,16 @@ from holdfast.serve.http.request import App
 from holdfast.serve.http.server import Listen, running
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query import QueryEngine
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 from tests.support.console.world import World
 
 T = TypeVar("T")

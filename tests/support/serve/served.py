@@ -22,7 +22,7 @@ from holdfast.serve.contract import (
 )
 from holdfast.serve.tables import StoredTable, candidates
 from holdfast.sql import compile_text
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["DictCatalog", "DictReader", "stored_json", "tables_of"]
 

@@ -19,7 +19,7 @@ from holdfast.judge.read.observe import Record
 from holdfast.sql import compile_text
 from holdfast.tasks.pack.rows import RowCodec
 from holdfast.types.components import SERVER
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 ALIENS, ALIEN = ("Aliens",), ("Alien",)
 # Committed in one state partition: (offset of the marker, rows before it); offset + 1 is the

@@ -15,7 +15,7 @@ from holdfast.chaos.reads.table_rows import asked_tables
 from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
 from holdfast.tasks.processors.sessions.plan import session_state_keys
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.unit.chaos.answering import encoded, table, topology
 
 HOUR = struct.pack(">q", 3_600_000)

@@ -10,7 +10,7 @@ from holdfast.chaos.load.records import InputRecord, LoadShape, RecordMaker
 from holdfast.errors import Refused
 from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.sql import compile_text
-from holdfast.types.topology import Format, Source
+from holdfast.types.statements.topology import Format, Source
 
 NOW_MS = 1_780_000_000_000
 EVERY_TYPE = (

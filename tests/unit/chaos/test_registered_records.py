@@ -16,8 +16,8 @@ from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.judge.read.registered import Translation
 from holdfast.sql import compile_text
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Schema, SchemaKind, Schemas
-from holdfast.types.topology import Format, Source
+from holdfast.types.columns.schemas import Schema, SchemaKind, Schemas
+from holdfast.types.statements.topology import Format, Source
 from tests.unit.chaos.test_records import EVERY_TYPE, NESTED, NOW_MS
 
 _EPOCH = dt.date(1970, 1, 1)

@@ -16,7 +16,7 @@ from holdfast.chaos.run import run as run_module
 from holdfast.chaos.run.run import Run
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 ASKED = RunFile("r", "orders", "local", "", "", "", (), 1, (), 100)
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli.samples import SAMPLES
 from holdfast.sql import compile_text
-from holdfast.types.schema import Base
+from holdfast.types.columns.schema import Base
 
 _FOLDER = Path(__file__).parents[3] / "jobs" / "examples"
 # Those for chaos have no example data: `holdfast chaos` makes its records from the declarations.

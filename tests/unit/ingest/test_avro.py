@@ -17,9 +17,18 @@ from holdfast.errors import RegistryUnavailable, SchemaRefused
 from holdfast.ingest.formats import value_decoder
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.registry.memory import MemoryRegistry
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format
 from tests.support.away_registry import AwayRegistry
 
 _AVRO = LANGUAGES[Format.AVRO]

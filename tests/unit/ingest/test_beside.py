@@ -10,9 +10,9 @@ from holdfast.ingest.formats import value_decoder
 from holdfast.ingest.record_metadata import header_columns
 from holdfast.ingest.records import RecordDecoder, wants_headers
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     HEADERS,
     HEADERS_TYPE,
     WINDOW_END,

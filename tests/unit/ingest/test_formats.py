@@ -9,8 +9,17 @@ import pytest
 
 from holdfast.errors import Unsupported
 from holdfast.ingest.formats import key_decoder, value_decoder
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.statements.topology import Format
 
 KAFKA_CASES = [
     (STRING, [b"x", "é".encode(), b""], ["x", "é", ""]),

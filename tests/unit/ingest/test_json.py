@@ -7,10 +7,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.ingest.formats.json import JsonDecoder
-from holdfast.ingest.formats.json_fast import fast_json
-from holdfast.ingest.formats.json_shaped import ShapedJson, shaped_json
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.ingest.formats.json.decoder import JsonDecoder
+from holdfast.ingest.formats.json.fast import fast_json
+from holdfast.ingest.formats.json.shaped import ShapedJson, shaped_json
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 DECIMAL = SqlType(Base.DECIMAL, 4, 2)
 ARRAY = SqlType(Base.ARRAY, element=BIGINT)

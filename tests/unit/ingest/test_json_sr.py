@@ -18,9 +18,18 @@ from holdfast.ingest.formats import value_decoder
 from holdfast.ingest.formats.base import Decoded
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.registry.memory import MemoryRegistry
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format
 
 _JSON = LANGUAGES[Format.JSON_SR]
 _DECIMAL = SqlType(Base.DECIMAL, 12, 3)

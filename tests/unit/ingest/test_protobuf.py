@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.tasks.registered.messages import written_messages
-from holdfast.types.schema import INTEGER, STRING, Column
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import INTEGER, STRING, Column
+from holdfast.types.statements.sources import Format, Nullable
 
 _COLUMNS = (Column("I", INTEGER), Column("S", STRING))
 _GARBAGE = (b"\xff\xff\xff", b"\x12\x05ab", b"\x12\x02\xff\xfe", b"\x1b" * 5_000_000)

@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.recompute.recompute import InputTable, Recomputed, recompute_table
 from holdfast.judge.statement.translate import BatchQuery, translate
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Column
-from holdfast.types.topology import ProjectStep, Query, Sink, Source, TimestampSpec
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Column
+from holdfast.types.statements.topology import ProjectStep, Query, Sink, Source, TimestampSpec
 
 FLIGHTS = Source(
     name="FLIGHTS",

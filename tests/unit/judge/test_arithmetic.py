@@ -14,8 +14,8 @@ from holdfast.judge.recompute.recompute import arrow_type, run_sql
 from holdfast.judge.statement.expressions import Scope, Translator
 from holdfast.judge.statement.statement import split
 from holdfast.judge.values import Match, same
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import Format
 from tests.unit.judge.statements import flight, recomputed
 
 WIDE = SqlType(Base.DECIMAL, 38, 2)

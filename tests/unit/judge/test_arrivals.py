@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.judge.read.arrivals import Batches, Lane, home_of
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, SqlType
 
 
 def marker(starts: dict[int, int], ends: dict[int, int], topic: str = "in") -> dict[str, Any]:

@@ -19,9 +19,9 @@ from holdfast.judge.statement.units import Unit, units
 from holdfast.judge.values import Untranslatable
 from holdfast.sql import compile_text
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schema import STRING, Base, Column, SqlType
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Format, Nullable, Sink, Source
+from holdfast.types.columns.schema import STRING, Base, Column, SqlType
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Nullable, Sink, Source
 from tests.unit.judge.rebuilding import facts_of, sure
 
 _WINDOWS = """

@@ -14,8 +14,8 @@ from holdfast.judge.read.registered import Translation, translations
 from holdfast.judge.values import Untranslatable
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format, Source
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Source
 
 
 def _record(name: str, *fields: Any, **more: Any) -> dict[str, Any]:

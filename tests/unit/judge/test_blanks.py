@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.judge.recompute.blanks import Blanks
 from holdfast.judge.values import Match, Untranslatable, same
-from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format, Nullable, Sink
+from holdfast.types.columns.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Nullable, Sink
 
 _PAIR = SqlType(Base.STRUCT, fields=(Column("X", BIGINT), Column("D", SqlType(Base.DATE))))
 _VALUES = (

@@ -14,7 +14,7 @@ from holdfast.judge.read.changelog_rows import element_counts, element_of, row_h
 from holdfast.judge.values import RowHead
 from holdfast.sql import compile_text
 from holdfast.tasks.pack.rows import RowCodec
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.statements.topology import AggregateStep, Query
 
 SOURCE = """
 CREATE STREAM s (name VARCHAR, number INT, big BIGINT, day DATE)

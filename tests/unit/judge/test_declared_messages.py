@@ -19,7 +19,7 @@ from holdfast.judge.read.decode import InputDecoder, SinkDecoder
 from holdfast.judge.read.registered import Translation, translations
 from holdfast.judge.values import Untranslatable
 from holdfast.tasks.registered.messages import written_messages
-from holdfast.types.schema import (
+from holdfast.types.columns.schema import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
@@ -29,7 +29,7 @@ from holdfast.types.schema import (
     Column,
     SqlType,
 )
-from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
+from holdfast.types.statements.sources import Format, Nullable, Sink, Source, WindowKind
 
 _PRICE = SqlType(Base.DECIMAL, 9, 2)
 _DATE, _TIME, _AT = (SqlType(base) for base in (Base.DATE, Base.TIME, Base.TIMESTAMP))

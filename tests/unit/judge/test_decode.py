@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.judge.read.decode import InputDecoder, SinkDecoder, json_form
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format, Source, TimestampSpec
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import Format, Source, TimestampSpec
 from tests.unit.judge.statements import FLIGHTS
 
 ALL = tuple(c.name for c in FLIGHTS.columns)

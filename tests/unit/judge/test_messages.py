@@ -16,8 +16,8 @@ from holdfast.judge.read.registered import Translation
 from holdfast.judge.values import Untranslatable
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Format, Sink, Source
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Sink, Source
 
 _TEXT = """
 syntax = "proto3";

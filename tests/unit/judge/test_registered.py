@@ -17,9 +17,9 @@ from holdfast.ingest.formats import value_decoder
 from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.registered import Translation, translations
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Format, Sink, Source, WindowKind
+from holdfast.types.columns.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Sink, Source, WindowKind
 
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
 _ENTRY = {

@@ -24,7 +24,7 @@ from holdfast.testing.bytes_of import TopicCodec
 from holdfast.testing.cases import Case, Spec
 from holdfast.testing.files import cases_at
 from holdfast.testing.run import with_properties
-from holdfast.types.topology import WindowKind
+from holdfast.types.statements.topology import WindowKind
 from tests.unit.judge.rebuilding import facts_of
 
 CASES = Path(__file__).parents[2] / "sql_cases"

@@ -18,7 +18,7 @@ from holdfast.judge.statement.translate import translate
 from holdfast.judge.statement.user_functions import declare
 from holdfast.judge.values import Untranslatable
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 from tests.unit.judge.rebuilding import In, table_of, unit_of
 from tests.unit.judge.statements import FLIGHTS, flight, query, recomputed
 

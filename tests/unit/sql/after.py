@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from holdfast.tasks.evaluate.outputs import Expressions
-from holdfast.types.topology import AggregateStep
+from holdfast.types.statements.topology import AggregateStep
 
 __all__ = ["last_value"]
 

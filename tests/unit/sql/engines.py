@@ -21,8 +21,8 @@ from holdfast.sql.parse.expressions import ExpressionParser
 from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.aggregate import evaluated
 from holdfast.tasks.evaluate.outputs import Expressions
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import Column, SqlType
+from holdfast.types.columns.schema import Column, SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression
 from tests.support.spark_functions import register_calls
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction
 from holdfast.tasks.evaluate.outputs import Expressions
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     Format,

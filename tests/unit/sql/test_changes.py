@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.types.schema import BIGINT, INTEGER, Column
-from holdfast.types.topology import JoinStep, ProjectStep, Topology, statements
+from holdfast.types.columns.schema import BIGINT, INTEGER, Column
+from holdfast.types.statements.topology import JoinStep, ProjectStep, Topology, statements
 from tests.support.expressions import named
 
 SOURCES = """\

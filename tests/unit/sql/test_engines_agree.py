@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.sql import compile_text
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.topology import AggregateStep, Query
 from tests.support.spark_functions import register_calls
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import BOTH, ROW, SOURCE, SPARK_ONLY

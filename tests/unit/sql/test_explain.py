@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.sql import compile_text, explain
-from holdfast.types.schema import BIGINT, DOUBLE
-from holdfast.types.topology import AggregateStep, ProjectStep, Window, WindowKind
+from holdfast.types.columns.schema import BIGINT, DOUBLE
+from holdfast.types.statements.topology import AggregateStep, ProjectStep, Window, WindowKind
 
 EXAMPLES = Path(__file__).parents[3] / "jobs" / "examples"
 

@@ -21,9 +21,9 @@ from holdfast.sql.parse.text import Place
 from holdfast.tasks.evaluate.outputs import engine
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.names import calls_in
-from holdfast.types.expressions import Expression, in_duckdb
-from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, INTEGER, Column, SqlType
+from holdfast.types.statements.expressions import Expression, in_duckdb
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     TIMESTAMP,

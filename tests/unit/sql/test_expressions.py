@@ -10,7 +10,7 @@ from holdfast.sql.expressions.literals import event_time_ms
 from holdfast.sql.functions.catalog import function_names, lookup_function
 from holdfast.sql.functions.time import strftime_pattern
 from holdfast.tasks.aggregates import registry
-from holdfast.types.topology import ProjectStep
+from holdfast.types.statements.topology import ProjectStep
 
 S = (
     "CREATE STREAM s (i INT, b BIGINT, d DOUBLE, n DECIMAL(5, 2), v STRING, f BOOLEAN, dt DATE, "

@@ -17,9 +17,16 @@ import pytest
 
 from holdfast.sql import compile_text
 from holdfast.sql.parse.text import Place
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import AggregateStep, JoinForm, JoinStep, ProjectStep, Step, Topology
-from holdfast.types.topology import WindowKind as Kind
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import (
+    AggregateStep,
+    JoinForm,
+    JoinStep,
+    ProjectStep,
+    Step,
+    Topology,
+)
+from holdfast.types.statements.topology import WindowKind as Kind
 
 _ROOT = Path(__file__).parents[3]
 _CASES: list[dict[str, Any]] = json.loads(

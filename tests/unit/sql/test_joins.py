@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.types.schema import BIGINT, INTEGER, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, INTEGER, STRING, Column
+from holdfast.types.statements.topology import (
     AggregateStep,
     ChangesStep,
     Format,

@@ -31,8 +31,8 @@ from holdfast.sql.parse.statements import (
     Steer,
 )
 from holdfast.sql.parse.text import Definitions, Place, parse
-from holdfast.types.schema import INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import JoinKind, WindowKind
+from holdfast.types.columns.schema import INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import JoinKind, WindowKind
 
 HOUR = 3_600_000
 

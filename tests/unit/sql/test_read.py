@@ -12,8 +12,8 @@ from holdfast.sql.parse.statements import SelectQuery, Show
 from holdfast.sql.parse.text import Place, parse
 from holdfast.sql.read.asked import Read
 from holdfast.sql.read.plan import parse_read, plan_read
-from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
-from holdfast.types.sources import Source, WindowKind
+from holdfast.types.columns.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.statements.sources import Source, WindowKind
 
 DAY = Column("DAY", SqlType(Base.DATE))
 TABLE = Source("T", "TABLE", "t", (Column("ID", STRING),), (Column("N", BIGINT),))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from holdfast.sql import compile_text
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import AggregateStep, Query
 
 _ROOT = Path(__file__).parents[3]
 _CASES: list[dict[str, Any]] = json.loads(

@@ -17,8 +17,8 @@ from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.transport.reader import Chunk
 from holdfast.transport.registry.memory import MemoryRegistry
+from holdfast.types.columns.schemas import Schema, SchemaKind
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schemas import Schema, SchemaKind
 
 _VALUE = {
     "type": "record",

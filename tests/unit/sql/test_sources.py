@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql import compile_text
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.sources import Nullable
-from holdfast.types.topology import Format, Source, TimestampSpec
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.sources import Nullable
+from holdfast.types.statements.topology import Format, Source, TimestampSpec
 
 
 def declared(text: str) -> Source:

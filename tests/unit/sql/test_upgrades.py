@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT, w INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');

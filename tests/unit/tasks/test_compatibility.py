@@ -20,8 +20,8 @@ from holdfast.tasks.compatibility import (
 )
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.ids import OffsetRange
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import Query
 from tests.unit.state.changelog_model import marker as model_marker
 
 SOURCES = """\

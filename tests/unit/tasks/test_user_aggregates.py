@@ -12,7 +12,7 @@ from holdfast.errors import FunctionFailed, InvalidConfig, InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
-from holdfast.types.topology import AggregateStep
+from holdfast.types.statements.topology import AggregateStep
 from tests.support.packed import packed_table
 from tests.support.rows_view import RowsView
 

@@ -10,8 +10,8 @@ import pytest
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.cases import Spec, SpecWindow, WindowType
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Column, SqlType
-from holdfast.types.topology import Format, Source, WindowKind
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Column, SqlType
+from holdfast.types.statements.topology import Format, Source, WindowKind
 
 
 def _codec(key: SqlType | None = STRING, **changes: Any) -> TopicCodec:

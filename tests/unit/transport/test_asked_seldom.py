@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.transport.registry import AskedSeldom, MemoryRegistry
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 from tests.support.away_registry import AwayRegistry
 from tests.support.counting_registry import CountingRegistry
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
-from holdfast.types.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
+from holdfast.types.columns.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
 from tests.support.faulty_registry import Fault, FaultyRegistry
 from tests.support.loopback_server import Handler, LoopbackServer
 

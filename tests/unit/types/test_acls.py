@@ -15,7 +15,7 @@ from holdfast.types.acls import (
     bindings,
     needs_of,
 )
-from holdfast.types.internal_topics import for_application
+from holdfast.types.statements.internal_topics import for_application
 
 SQL = """
 CREATE STREAM orders (id STRING KEY, customer STRING)

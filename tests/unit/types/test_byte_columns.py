@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.byte_columns import anywhere, fixed, joined, tails
+from holdfast.types.columns.byte_columns import anywhere, fixed, joined, tails
 
 _numbers = st.integers(-(1 << 63), (1 << 63) - 1)
 _rows = st.lists(st.tuples(st.binary(max_size=12), _numbers), max_size=30)

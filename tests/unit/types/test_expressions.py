@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.types.expressions import in_type, type_name
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.statements.expressions import in_type, type_name
 
 WHEN = SqlType(Base.TIMESTAMP)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.types.internal_topics import for_application
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, STRING, Column
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import (
     ChangesStep,
     Input,
     ProjectStep,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types import column_pieces as lazy
-from holdfast.types.column_pieces import Lazy, as_array, taken
+from holdfast.types.columns import pieces as lazy
+from holdfast.types.columns.pieces import Lazy, as_array, taken
 
 KINDS = {pa.binary(): st.binary(max_size=3), pa.int64(): st.integers(-(1 << 63), (1 << 63) - 1)}
 ENDS = st.none() | st.integers(-12, 12)

@@ -14,7 +14,7 @@ from holdfast.chaos.faults.wrapped import WrappedTarget
 from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.types.components import DRIVER, EXECUTOR, QUERY
 from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import Emit, Topology
+from holdfast.types.statements.topology import Emit, Topology
 
 __all__ = ["RescaleTarget", "Rescales", "Rescaling", "rescaled_of"]
 

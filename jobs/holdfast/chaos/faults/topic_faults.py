@@ -11,7 +11,7 @@ from holdfast.chaos.faults.wrapped import WrappedTarget
 from holdfast.errors import Refused, Retriable
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.components import TOPIC
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["TopicAdmin", "TopicTarget", "topics_of"]
 

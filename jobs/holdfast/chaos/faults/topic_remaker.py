@@ -30,7 +30,7 @@ from holdfast.judge.read.topic_archive import archives, keep
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.components import DRIVER
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 
 __all__ = ["TopicRemaker"]
 

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.judge.read.observe import Observer
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import consumer_group
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Sampler"]
 

@@ -16,10 +16,10 @@ import orjson
 
 from holdfast.chaos.load.registered import Encode, cut_off, encoder, message_encoder
 from holdfast.errors import Refused
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Nullable
-from holdfast.types.topology import Format, Source
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, Schemas
+from holdfast.types.statements.sources import Nullable
+from holdfast.types.statements.topology import Format, Source
 
 __all__ = ["InputRecord", "Keys", "LoadShape", "RecordMaker"]
 

@@ -19,9 +19,9 @@ from holdfast.errors import Refused
 from holdfast.judge.read.declared_messages import declared_schema
 from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, Schemas
+from holdfast.types.statements.sources import Format, Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -15,8 +15,8 @@ from holdfast.chaos.history.events import Event, HistoryWriter
 from holdfast.chaos.load.load_gate import LoadGate
 from holdfast.chaos.load.records import LoadShape, RecordMaker
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Source, Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Source, Topology
 
 __all__ = ["HEADER", "Load", "Sent", "Workload", "input_sources", "sent_before"]
 

@@ -21,8 +21,8 @@ from holdfast.chaos.reads.state_rows import ROWTIME, WINDOWSTART
 from holdfast.chaos.reads.table_rows import AskedTable, asked_tables
 from holdfast.client import Client, Partition, Result
 from holdfast.errors import HoldfastError
-from holdfast.types.schema import Base
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schema import Base
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Access", "reading"]
 

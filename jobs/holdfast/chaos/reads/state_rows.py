@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.judge.read.changelog_rows import HEAD, Parse, key_parser
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import Base
-from holdfast.types.topology import AggregateCall, AggregateStep, Query, WindowKind
+from holdfast.types.columns.schema import Base
+from holdfast.types.statements.topology import AggregateCall, AggregateStep, Query, WindowKind
 
 __all__ = ["ROWTIME", "WINDOWEND", "WINDOWSTART", "StateRows"]
 

@@ -18,8 +18,16 @@ from holdfast.chaos.reads.state_rows import ROWTIME, WINDOWEND, WINDOWSTART, Sta
 from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import AggregateStep, Emit, Format, Query, Source, Topology, WindowKind
+from holdfast.types.columns.schema import Base, Column
+from holdfast.types.statements.topology import (
+    AggregateStep,
+    Emit,
+    Format,
+    Query,
+    Source,
+    Topology,
+    WindowKind,
+)
 
 __all__ = ["KEY_BASES", "Asked", "AskedTable", "TableRows", "asked_tables"]
 

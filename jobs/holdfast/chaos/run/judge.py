@@ -25,8 +25,8 @@ from holdfast.judge.read.observe import Observer
 from holdfast.judge.read.topic_archive import archives
 from holdfast.judge.verdict import RunVerdict
 from holdfast.transport.registry import registry_of
+from holdfast.types.statements.topology import Topology
 from holdfast.types.stores import JobStores
-from holdfast.types.topology import Topology
 
 __all__ = ["judge_run", "quiet_seconds", "recoveries_by_kind"]
 

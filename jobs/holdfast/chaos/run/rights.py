@@ -15,7 +15,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.types.acls import Names, Of, Operation, Part, Resource, bindings, needs_of
 from holdfast.types.components import QUERY, TOPIC
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["refuse_unallowed"]
 

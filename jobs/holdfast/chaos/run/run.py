@@ -36,8 +36,8 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, told_parts
 from holdfast.judge.read.observe import Observer
 from holdfast.transport.registry import registry_of
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Baseline", "Run"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.chaos.faults.target import Target
     from holdfast.chaos.reads.sessions import Access
     from holdfast.cli.chaos.options import PlanOptions
-    from holdfast.types.topology import Topology
+    from holdfast.types.statements.topology import Topology
 
 __all__ = ["NOBODY", "access_options", "read_servers", "refuse_unread"]
 

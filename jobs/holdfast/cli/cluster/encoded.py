@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from holdfast.errors import Refused
-from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.json.decoder import JsonDecoder
 from holdfast.runtime.schemas import registered
 from holdfast.tasks.evaluate.sink_records import SinkRecords
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Source, Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Source, Topology
 
 __all__ = ["Encoded", "declared_source", "encoded"]
 

@@ -36,7 +36,7 @@ from holdfast.types.ids import (
 if TYPE_CHECKING:
     from holdfast.config.settings import Settings
     from holdfast.transport.cluster.admin import Admin
-    from holdfast.types.topology import Query
+    from holdfast.types.statements.topology import Query
 
 __all__ = ["command"]
 

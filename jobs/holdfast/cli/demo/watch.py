@@ -10,8 +10,8 @@ from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles
 from holdfast.errors import HoldfastError, KafkaUnavailable, TopicMissing
 from holdfast.judge.read.observe import Observer
 from holdfast.state.progress import restoring
+from holdfast.types.statements.topology import Query
 from holdfast.types.status import JobStatus, status_path
-from holdfast.types.topology import Query
 
 __all__ = ["JobDied", "Progress", "Watch"]
 

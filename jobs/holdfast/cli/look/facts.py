@@ -15,9 +15,9 @@ from holdfast.ingest.formats.as_json import AsJson
 from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
-from holdfast.types.schemas import Schemas
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import AggregateStep, Query, WindowKind
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
-from holdfast.types.topology import AggregateStep, Query, WindowKind
 from holdfast.types.words import nearest
 
 __all__ = [

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.statements.options import Sql, job_options, load_job, load_settings
 from holdfast.config.settings import Settings
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["command"]
 

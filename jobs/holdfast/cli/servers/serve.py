@@ -171,7 +171,7 @@ def _script(
     sql: Sql, config: Path | None, overrides: tuple[str, ...], home: str | None
 ) -> tuple[Script, Settings]:
     from holdfast.serve.follow.catalog import Script
-    from holdfast.types.topology import Topology
+    from holdfast.types.statements.topology import Topology
 
     def load() -> tuple[Topology, Settings]:
         job = load_job(sql, config, overrides, home)

@@ -23,8 +23,8 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.transport.registry import AskedSeldom
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Topology
 from holdfast.types.words import iso_time
 
 __all__ = ["Broker"]

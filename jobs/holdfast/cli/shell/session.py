@@ -47,7 +47,7 @@ from holdfast.sql.parse.statements import (
 from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.sql.plan.sources.changes import known_id
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.topology import Topology, statements
+from holdfast.types.statements.topology import Topology, statements
 
 __all__ = ["Session"]
 

@@ -18,8 +18,8 @@ from holdfast.sql.parse.statements import Describe, Show
 from holdfast.sql.parse.text import Definitions
 from holdfast.sql.plan.sources.listing import relations
 from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.statements.topology import Query, Sink, Source, Topology
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query, Sink, Source, Topology
 
 __all__ = ["Shown", "grid"]
 

@@ -32,7 +32,7 @@ from holdfast.local.probe import HOST
 from holdfast.local.registry import LocalRegistry
 
 if TYPE_CHECKING:
-    from holdfast.types.topology import Topology
+    from holdfast.types.statements.topology import Topology
 
 __all__ = [
     "Job",
@@ -261,7 +261,7 @@ def load_job(
     from holdfast.sql import compile_text
     from holdfast.tasks.aggregates.user import load_functions
     from holdfast.transport.registry import registry_of
-    from holdfast.types.internal_topics import for_application
+    from holdfast.types.statements.internal_topics import for_application
 
     sql = sql if isinstance(sql, Sql) else Sql(sql)
     text = sql.text()

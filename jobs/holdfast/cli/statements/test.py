@@ -65,7 +65,7 @@ def command(
     from holdfast.testing.report import as_json as to_json
     from holdfast.testing.report import junit, show, totals
     from holdfast.testing.run import Outcome, Result, Runner
-    from holdfast.types.topology import Emit
+    from holdfast.types.statements.topology import Emit
 
     _check(paths, sql_file, output_file)
     if sql_file is not None and output_file is not None:

@@ -31,7 +31,7 @@ from holdfast.state.topics.source_progress import Of, SourceProgress, progress_o
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place, consumer_group, state_name
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.topology import Query, Topology
 
 __all__ = ["Made", "Preflight", "QueryFound", "TopicFound", "check", "make_missing"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from holdfast.config.settings import Settings
 from holdfast.runtime.schemas import to_register
 from holdfast.transport.registry import open_registry
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["SchemaFound", "find_schemas", "register_schemas"]
 

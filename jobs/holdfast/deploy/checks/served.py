@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.client import Client, Partition, Result, Row
 from holdfast.errors import HoldfastError
+from holdfast.types.columns.schema import Base, Column
 from holdfast.types.ids import is_changelog
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import Query, Sink
+from holdfast.types.statements.topology import Query, Sink
 
 __all__ = ["Bounds", "Newest", "read_back"]
 

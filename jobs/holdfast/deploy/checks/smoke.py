@@ -30,7 +30,7 @@ from holdfast.tasks.compatibility import check_marker
 from holdfast.transport.registry import registry_of
 from holdfast.types.ids import Place, changelog_topic, progress_topic, state_name
 from holdfast.types.left_out import LeftOut
-from holdfast.types.topology import Format, Query, Topology, WindowKind
+from holdfast.types.statements.topology import Format, Query, Topology, WindowKind
 
 __all__ = ["SmokeFound", "smoke"]
 

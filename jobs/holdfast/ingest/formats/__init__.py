@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from holdfast.errors import RegistryUnavailable
-from holdfast.ingest.formats.avro import avro_reader
+from holdfast.ingest.formats.avro.decoder import avro_reader
 from holdfast.ingest.formats.base import Decoded, Decoder
 from holdfast.ingest.formats.delimited import DelimitedDecoder
-from holdfast.ingest.formats.json import JsonDecoder
-from holdfast.ingest.formats.json_sr import json_reader
+from holdfast.ingest.formats.json.decoder import JsonDecoder
+from holdfast.ingest.formats.json.registered import json_reader
 from holdfast.ingest.formats.kafka import KafkaDecoder
 from holdfast.ingest.formats.none import NoneDecoder
 from holdfast.ingest.formats.protobuf import MessageDecoder
 from holdfast.ingest.formats.protobuf_registered import protobuf_reader
 from holdfast.ingest.formats.registered import MakeReader, RegisteredDecoder
 from holdfast.tasks.registered.language import LANGUAGES
-from holdfast.types.schema import Column
-from holdfast.types.schemas import START_REGISTRY, DataSchema, Schemas
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import START_REGISTRY, DataSchema, Schemas
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 

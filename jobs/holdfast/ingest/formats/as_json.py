@@ -10,9 +10,9 @@ from holdfast.ingest.formats import Decoder, key_decoder, value_decoder
 from holdfast.ingest.formats.registered import HEADER_BYTES
 from holdfast.tasks.evaluate.values import encode_values
 from holdfast.tasks.registered.language import LANGUAGES, Language
-from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import DataSchema, Schemas
+from holdfast.types.statements.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["AsJson", "columns_of_any", "registered_as_json"]
 

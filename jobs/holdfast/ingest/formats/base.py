@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from holdfast.types.schema import Column
+from holdfast.types.columns.schema import Column
 
 __all__ = ["Decoded", "Decoder", "Payloads", "Undecodable", "null_columns"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from holdfast.errors import Unsupported
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, Undecodable
 from holdfast.ingest.formats.text import Parser, parser
-from holdfast.types.schema import Base, Column
+from holdfast.types.columns.schema import Base, Column
 
 __all__ = ["DelimitedDecoder"]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.errors import Unsupported
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, null_columns
-from holdfast.types.schema import Base, Column
+from holdfast.types.columns.schema import Base, Column
 
 __all__ = ["KafkaDecoder"]
 

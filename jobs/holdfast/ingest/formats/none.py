@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, null_columns
-from holdfast.types.schema import Column
+from holdfast.types.columns.schema import Column
 
 __all__ = ["NoneDecoder"]
 

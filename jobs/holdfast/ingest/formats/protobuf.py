@@ -11,8 +11,8 @@ from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, null_column
 from holdfast.tasks.registered.messages import message_reader
 from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.read import MessageReader
-from holdfast.types.schema import Column
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.sources import Nullable
 
 __all__ = ["MessageDecoder", "read_messages"]
 

@@ -16,9 +16,9 @@ from holdfast.tasks.registered.proto.framed import TOGETHER_MAX, Framed
 from holdfast.tasks.registered.proto.framing import indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.read import MessageReader
-from holdfast.types.schema import Column
-from holdfast.types.schemas import Schema
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import Schema
+from holdfast.types.statements.sources import Nullable
 
 __all__ = ["protobuf_reader"]
 

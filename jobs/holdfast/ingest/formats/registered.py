@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from holdfast.errors import SchemaMissing
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, Undecodable, null_columns
-from holdfast.types.schema import Column
-from holdfast.types.schemas import Schema, SchemaKind, Schemas
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import Schema, SchemaKind, Schemas
 
 __all__ = [
     "HEADER_BYTES",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from holdfast.ingest.formats.base import Undecodable
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = [
     "Parser",

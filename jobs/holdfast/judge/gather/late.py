@@ -6,7 +6,7 @@ from holdfast.judge.read.decode import InputDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.recompute.lateness import ReadTimes, late_most
 from holdfast.judge.statement.statement import WindowClause
-from holdfast.types.topology import Source
+from holdfast.types.statements.topology import Source
 
 __all__ = ["late_bound"]
 

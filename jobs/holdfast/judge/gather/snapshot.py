@@ -9,8 +9,8 @@ from holdfast.judge.read.observe import Observer
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import OpenTransaction
 from holdfast.types.ids import state_name
+from holdfast.types.statements.topology import Query
 from holdfast.types.stores import JobStores, StoreDigest
-from holdfast.types.topology import Query
 
 __all__ = ["Bounds", "Snapshot", "Stores", "stores_of", "take_snapshot"]
 

@@ -31,8 +31,8 @@ from holdfast.judge.recompute.recompute import (
 )
 from holdfast.judge.statement.translate import BatchQuery, translate
 from holdfast.judge.values import Key, RowHead
+from holdfast.types.statements.topology import AggregateStep, Query, Sink, Source
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import AggregateStep, Query, Sink, Source
 
 __all__ = ["PlainGatherer", "by_place"]
 

@@ -29,7 +29,7 @@ from holdfast.judge.statement.statement import Parts, SourceName, split
 from holdfast.judge.statement.translate import needed_columns
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import Key
-from holdfast.types.topology import Query, Source, WindowKind
+from holdfast.types.statements.topology import Query, Source, WindowKind
 
 __all__ = ["UnitGatherer"]
 

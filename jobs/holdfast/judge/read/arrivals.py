@@ -18,7 +18,7 @@ import orjson
 
 from holdfast.judge.read.incarnations import Incarnations, place_name
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["Batches", "Lane", "Offsets", "Seen", "home_of", "offsets_of"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["Renamer"]
 

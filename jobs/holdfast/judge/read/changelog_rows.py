@@ -18,8 +18,8 @@ from typing import Any
 import orjson
 
 from holdfast.judge.values import Key, RowHead
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import AggregateStep
+from holdfast.types.columns.schema import Base, Column
+from holdfast.types.statements.topology import AggregateStep
 
 __all__ = ["HEAD", "Parse", "element_counts", "element_of", "key_parser", "row_heads"]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import Schema, SchemaKind
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import Schema, SchemaKind
+from holdfast.types.statements.sources import Nullable
 
 __all__ = ["declared_schema"]
 

@@ -20,8 +20,8 @@ import orjson
 
 from holdfast.judge.read.registered import plain_format
 from holdfast.judge.values import Key, Row, Untranslatable, no_number, readable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, Source, WindowKind
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.topology import Format, Source, WindowKind
 
 __all__ = ["InputDecoder", "SinkDecoder", "json_form", "key_part"]
 

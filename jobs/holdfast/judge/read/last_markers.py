@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.judge.read.observe import Observer
 from holdfast.types.ids import progress_topic
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["SOURCE_MARKER", "last_markers", "progress_records", "state_markers"]
 

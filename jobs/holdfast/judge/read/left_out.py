@@ -9,7 +9,7 @@ from holdfast.judge.read.last_markers import SOURCE_MARKER, progress_records, st
 from holdfast.judge.read.observe import Observer
 from holdfast.types.ids import progress_topic
 from holdfast.types.left_out import LeftOut
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["dead_letters", "left_out"]
 

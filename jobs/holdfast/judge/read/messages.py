@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.judge.read.proto_files import files_of
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schemas import Schema
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schemas import Schema
+from holdfast.types.statements.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor

@@ -12,9 +12,9 @@ from holdfast.judge.read.registered import Translation, translations
 from holdfast.judge.values import OpenTransaction
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.ids import changelog_topic, consumer_group, orders_topic, progress_topic
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Query, Sink, Source
+from holdfast.types.statements.topology import Query, Sink, Source
 
 __all__ = ["Lag", "Observer", "Record"]
 

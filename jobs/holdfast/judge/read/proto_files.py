@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config.commands import module_command
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schemas import Schema
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto

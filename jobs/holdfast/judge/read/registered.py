@@ -22,9 +22,9 @@ from holdfast.judge.read.avro_names import Renamer
 from holdfast.judge.read.declared_messages import declared_schema
 from holdfast.judge.read.messages import MessageReader
 from holdfast.judge.values import Untranslatable, no_number, unreadable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind, Schemas
-from holdfast.types.sources import Format, Nullable, Sink, Source, WindowKind
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind, Schemas
+from holdfast.types.statements.sources import Format, Nullable, Sink, Source, WindowKind
 
 __all__ = ["Translation", "plain_format", "translations"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.judge.values import Key, Match, Row, Untranslatable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Format, Nullable, Sink
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.sources import Format, Nullable, Sink
 
 __all__ = ["Blanks"]
 

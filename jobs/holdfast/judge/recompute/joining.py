@@ -15,8 +15,8 @@ from holdfast.judge.recompute.meetings import Meeting, Side, in_any_order, in_or
 from holdfast.judge.recompute.relations import Joined, Relation
 from holdfast.judge.statement.statement import JoinClause, resolved
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import BIGINT, STRING
-from holdfast.types.topology import Query, Source
+from holdfast.types.columns.schema import BIGINT, STRING
+from holdfast.types.statements.topology import Query, Source
 
 __all__ = ["Joiner"]
 

@@ -31,8 +31,8 @@ from holdfast.judge.statement.expressions import Translator
 from holdfast.judge.statement.statement import Parts, WindowClause
 from holdfast.judge.statement.translate import INPUT, BatchQuery, Outline
 from holdfast.judge.values import Key, Match, Row, Untranslatable
-from holdfast.types.schema import Column
-from holdfast.types.topology import AggregateStep, Emit, Query, Sink
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import AggregateStep, Emit, Query, Sink
 
 __all__ = ["Facts", "RebuiltStream", "RebuiltTable", "rebuilt_stream", "rebuilt_table"]
 

@@ -17,8 +17,8 @@ from holdfast.judge.statement import user_functions
 from holdfast.judge.statement.arithmetic import register
 from holdfast.judge.statement.translate import FIRST_RECORDS, INPUT, BatchQuery
 from holdfast.judge.values import Key, Row, Untranslatable
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Sink
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.topology import Sink
 
 __all__ = [
     "InputTable",

@@ -13,7 +13,7 @@ from holdfast.judge.statement.statement import split
 from holdfast.judge.statement.translate import needed_columns, translate
 from holdfast.judge.statement.units import Unit
 from holdfast.judge.values import Untranslatable
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["rehearse"]
 

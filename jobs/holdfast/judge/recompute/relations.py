@@ -23,8 +23,8 @@ from holdfast.judge.read.observe import Record
 from holdfast.judge.recompute.recompute import arrow_type, run_sql
 from holdfast.judge.statement.expressions import Scope, Translator
 from holdfast.judge.statement.translate import INPUT
-from holdfast.types.schema import BIGINT, Column, SqlType
-from holdfast.types.topology import Source
+from holdfast.types.columns.schema import BIGINT, Column, SqlType
+from holdfast.types.statements.topology import Source
 
 __all__ = ["ROWKEY", "Found", "Joined", "Relation", "load"]
 

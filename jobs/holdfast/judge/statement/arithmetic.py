@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 
 import duckdb
 
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["distinct_doubles", "in_case", "register", "sum_of", "wrapped"]
 

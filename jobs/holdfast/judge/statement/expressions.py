@@ -16,7 +16,7 @@ from holdfast.judge.statement import approximate, user_functions
 from holdfast.judge.statement.arithmetic import distinct_doubles, in_case, sum_of, wrapped
 from holdfast.judge.statement.statement import resolved
 from holdfast.judge.values import COLLECT_LIMIT, Match, Untranslatable
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
 
 __all__ = ["REAL", "Scope", "Translator"]
 

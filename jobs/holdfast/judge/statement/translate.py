@@ -10,8 +10,8 @@ from sqlglot import exp
 from holdfast.judge.statement.expressions import REAL, Scope, Translator
 from holdfast.judge.statement.statement import Parts, WindowClause, resolved, split
 from holdfast.judge.values import Match, Untranslatable
-from holdfast.types.schema import BIGINT
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT
+from holdfast.types.statements.topology import (
     AggregateStep,
     Emit,
     Query,

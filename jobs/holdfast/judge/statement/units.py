@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from holdfast.judge.statement.statement import SourceName
 from holdfast.judge.values import Untranslatable
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     DeduplicateStep,
     Emit,

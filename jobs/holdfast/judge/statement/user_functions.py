@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from holdfast.judge.statement.user_worker import Declared, serve
 from holdfast.judge.values import Untranslatable
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["called", "declare", "failed", "register", "result_of"]
 

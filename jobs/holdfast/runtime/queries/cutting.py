@@ -13,8 +13,8 @@ from holdfast.errors import Retriable
 from holdfast.ingest.cuts import CutBook
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place
+from holdfast.types.statements.topology import Query
 from holdfast.types.times import FOREVER, NO_TIME
-from holdfast.types.topology import Query
 
 __all__ = ["Cutting", "Writer"]
 

@@ -11,7 +11,7 @@ from holdfast.runtime.queries.services import Services
 from holdfast.runtime.topics import QueryTopics, dead_letters
 from holdfast.types.ids import consumer_group
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["Inputs", "inputs_of"]
 

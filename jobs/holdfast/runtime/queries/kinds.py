@@ -7,7 +7,7 @@ from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.stateful import StatefulQuery
 from holdfast.runtime.queries.stateless import StatelessQuery
 from holdfast.runtime.topics import QueryTopics
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["run_of"]
 

@@ -27,7 +27,7 @@ from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place, consumer_group
 from holdfast.types.ingest import Planned
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["Frozen", "QueryRun"]
 

@@ -17,7 +17,7 @@ from holdfast.runtime.watching.tracing import Tracer
 from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.transport.cluster.admin import Admin
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["OnReports", "Services"]
 

@@ -22,7 +22,7 @@ from holdfast.tasks.rescaling.switch import settled
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.ids import OffsetRange, Place, changelog_topic, stands_at
 from holdfast.types.ingest import Planned
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["StatefulQuery"]
 

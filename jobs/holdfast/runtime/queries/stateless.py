@@ -24,8 +24,8 @@ from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, stream_transactional_id
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import Query
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.topology import Query
 
 __all__ = ["StatelessQuery"]
 

@@ -22,7 +22,7 @@ from holdfast.state.snapshots.savepoints import Savepoint, SavepointPlace, split
 from holdfast.state.topics.orders import Beginning, OrderBook
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
-from holdfast.types.topology import Insertion, Query, Topology
+from holdfast.types.statements.topology import Insertion, Query, Topology
 
 __all__ = ["FirstStart"]
 

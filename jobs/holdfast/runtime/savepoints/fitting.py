@@ -9,7 +9,7 @@ from holdfast.state.snapshots.savepoints import SavedQuery, Savepoint
 from holdfast.state.topics.sink_owners import claims_sink
 from holdfast.tasks.compatibility import check_saved
 from holdfast.tasks.heirs import check_times
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["check_fits", "own_topics"]
 

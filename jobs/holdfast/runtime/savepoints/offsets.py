@@ -11,7 +11,7 @@ from holdfast.state.snapshots.savepoints import SavedQuery, SavedSource, Savepoi
 from holdfast.tasks.bringing_in import Origin
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import OffsetRange, Place
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["Offsets", "check_offsets"]
 

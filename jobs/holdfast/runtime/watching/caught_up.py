@@ -7,7 +7,7 @@ from typing import Protocol
 
 from holdfast.errors import Retriable
 from holdfast.types.ids import Place
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["CaughtUp", "Ends", "Reader"]
 

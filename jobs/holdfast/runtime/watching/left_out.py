@@ -10,7 +10,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.state.topics.progress_counts import Counted, ProgressCounts
 from holdfast.types.ids import progress_topic
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["LeftOutCounts"]
 

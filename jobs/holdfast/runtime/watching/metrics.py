@@ -16,7 +16,7 @@ from holdfast.runtime.cluster import StandbysByKey
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.left_out import LeftOut
 from holdfast.types.snapshots import SnapshotState
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["Metrics"]
 

@@ -21,6 +21,7 @@ from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.births import born
 from holdfast.types.ids import changelog_topic
 from holdfast.types.left_out import LeftOut, WarnShares
+from holdfast.types.statements.topology import Query
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
@@ -31,7 +32,6 @@ from holdfast.types.status import (
     StandbyStatus,
     status_path,
 )
-from holdfast.types.topology import Query
 
 __all__ = ["Scoreboard"]
 

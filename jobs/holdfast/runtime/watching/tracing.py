@@ -20,7 +20,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import InvalidConfig
 from holdfast.runtime.watching.read_times import ReadTime, ReadTimes, read_times
 from holdfast.tasks.plan import Batch, TaskReport
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from holdfast.types.trace_links import TraceLink, chosen
 
 if TYPE_CHECKING:

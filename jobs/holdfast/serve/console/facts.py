@@ -17,8 +17,8 @@ from holdfast.serve.visible import Visible
 from holdfast.sql.explain.topology import explain
 from holdfast.types.freshness import heard_ms, silent_s
 from holdfast.types.ids import changelog_topic
+from holdfast.types.statements.topology import Query, Topology
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query, Topology
 
 __all__ = ["changelogs", "graph", "known_queries", "overview", "partitions", "related", "relation"]
 

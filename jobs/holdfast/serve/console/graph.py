@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.sql.explain.words import columns, duration
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     ChangesStep,

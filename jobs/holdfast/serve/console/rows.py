@@ -16,7 +16,7 @@ import pyarrow as pa
 from holdfast.errors import Refused
 from holdfast.serve.contract import PRESENT, ROWTIME, Reader, Rows, ServedTable
 from holdfast.serve.http.values import rows_of
-from holdfast.types.schema import BIGINT, Base, Column
+from holdfast.types.columns.schema import BIGINT, Base, Column
 
 __all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns", "typed"]
 

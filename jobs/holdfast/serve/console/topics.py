@@ -20,7 +20,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = [
     "MESSAGES_MAX",

@@ -15,8 +15,8 @@ from holdfast.serve.tables import StoredTable, candidates
 from holdfast.serve.tables.found import Candidate
 from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.transport.registry import registry_of
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Script", "ScriptCatalog"]
 

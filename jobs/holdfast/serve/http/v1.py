@@ -26,7 +26,7 @@ from holdfast.serve.http.ksql.queries import accepted, properties_of, statement_
 from holdfast.serve.http.request import Request
 from holdfast.serve.queries import Ask, Queries
 from holdfast.serve.visible import Visible, visible
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["V1", "ask_of"]
 

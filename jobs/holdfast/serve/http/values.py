@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from holdfast.serve.values import values_of
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 __all__ = ["ready_rows", "rows_of"]
 

@@ -14,7 +14,7 @@ from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, Served
 from holdfast.serve.query.options import TABLE_SCAN, Options
 from holdfast.sql.parse.script import Script
 from holdfast.sql.read.asked import Box, Domain, Read
-from holdfast.types.schema import Base
+from holdfast.types.columns.schema import Base
 
 __all__ = [
     "EVERYTHING",

@@ -28,8 +28,8 @@ from holdfast.serve.workers.pool import Interrupt, Workers
 from holdfast.sql.parse.script import Script, did_you_mean
 from holdfast.sql.parse.statements import Name
 from holdfast.sql.read.asked import Read
-from holdfast.types.schema import Base
-from holdfast.types.sources import Source
+from holdfast.types.columns.schema import Base
+from holdfast.types.statements.sources import Source
 
 __all__ = ["TEXT_MAX", "NotOpenError", "Plan", "Plans"]
 

@@ -27,8 +27,8 @@ from holdfast.serve.tables import TopicTable
 from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.reader import Chunk
 from holdfast.transport.tail import Tail, TailReader
-from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Source
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.sources import Source
 
 __all__ = ["Streams"]
 

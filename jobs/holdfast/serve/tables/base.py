@@ -14,8 +14,8 @@ from holdfast.ingest.records import BadRecord
 from holdfast.serve.contract import PRESENT, ROWTIME, WindowBounds, windowed_columns
 from holdfast.state.restore import RowsOf
 from holdfast.transport.reader import Chunk
-from holdfast.types.schema import Column
-from holdfast.types.topology import WindowKind
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import WindowKind
 
 __all__ = ["StoredTable", "finished"]
 

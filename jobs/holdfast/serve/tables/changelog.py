@@ -19,7 +19,7 @@ from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.tasks.processors.aggregates.state import StateColumns
 from holdfast.tasks.processors.sessions.plan import bounds_of, key_range, split_session
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.topology import AggregateStep, WindowKind
+from holdfast.types.statements.topology import AggregateStep, WindowKind
 
 __all__ = ["ChangelogTable"]
 

@@ -13,10 +13,10 @@ from holdfast.serve.contract import Unserved
 from holdfast.serve.tables.base import StoredTable
 from holdfast.serve.tables.changelog import ChangelogTable
 from holdfast.serve.tables.topic import TopicTable
+from holdfast.types.columns.schemas import Schemas
 from holdfast.types.ids import changelog_topic, state_name
-from holdfast.types.schemas import Schemas
-from holdfast.types.statement_facts import source_facts
-from holdfast.types.topology import AggregateStep, Emit, Query, Sink, Source, Topology
+from holdfast.types.statements.facts import source_facts
+from holdfast.types.statements.topology import AggregateStep, Emit, Query, Sink, Source, Topology
 
 __all__ = ["Candidate", "Candidates", "candidates"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdfast.errors import Refused
 from holdfast.tasks.pack.key_columns import state_keys
-from holdfast.types.schema import Base, Column
+from holdfast.types.columns.schema import Base, Column
 
 __all__ = ["column_of", "key_columns_of", "ordered_ranges", "state_key"]
 

@@ -23,10 +23,10 @@ from holdfast.state.restore import LastRows, RowsOf
 from holdfast.tasks.evaluate.keys import encode_keys, split_windowed
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import Chunk
+from holdfast.types.columns.schema import Base
+from holdfast.types.columns.schemas import DataSchema, Schemas
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import Base
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     OFFSET,
     TIMESTAMP,
     TOMBSTONE,

@@ -22,9 +22,9 @@ from holdfast.tasks.evaluate.outputs import engine
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.limits import noted
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Registered
-from holdfast.types.sources import Source
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Registered
+from holdfast.types.statements.sources import Source
+from holdfast.types.statements.topology import Topology
 
 __all__ = [
     "ROWS",

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.topology import (
+from holdfast.types.statements.expressions import Expression, NamedExpression
+from holdfast.types.statements.topology import (
     TIMESTAMP,
     AggregateStep,
     ChangesStep,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.sql.explain.words import columns, duration, line, messages, text_of, topic
 from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     ChangesStep,

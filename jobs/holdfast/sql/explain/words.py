@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from holdfast.tasks.registered.proto.columns import file_of, proto_text
-from holdfast.types.expressions import Expression
-from holdfast.types.schema import Column
-from holdfast.types.topology import Format, Sink, Source
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.topology import Format, Sink, Source
 from holdfast.types.words import counted
 
 __all__ = ["columns", "duration", "line", "messages", "text_of", "topic"]

@@ -14,7 +14,7 @@ from holdfast.sql.expressions.type_rules import arithmetic_type, decimal_of
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, py
 from holdfast.sql.parse.script import start_of
-from holdfast.types.schema import DOUBLE, STRING, Base, SqlType
+from holdfast.types.columns.schema import DOUBLE, STRING, Base, SqlType
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.sql.expressions.engines import Engine
 from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.typed import Typed, describe
-from holdfast.types.schema import STRING, Base, SqlType
+from holdfast.types.columns.schema import STRING, Base, SqlType
 
 __all__ = ["cast_sql", "castable", "explain_cast"]
 

@@ -18,7 +18,16 @@ from holdfast.sql.expressions.literals import is_literal, literal_text
 from holdfast.sql.expressions.type_rules import common_type, decimal_like
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.parse.script import start_of
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator

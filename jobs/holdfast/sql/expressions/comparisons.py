@@ -17,7 +17,7 @@ from holdfast.sql.expressions.type_rules import common_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.functions.signatures import Call, py
 from holdfast.sql.parse.script import start_of
-from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, SqlType
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, STRING, Base, SqlType
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator

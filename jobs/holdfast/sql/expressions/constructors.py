@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import resolve_identifier, start_of
-from holdfast.types.schema import STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import STRING, Base, Column, SqlType
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator

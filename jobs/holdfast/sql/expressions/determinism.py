@@ -14,7 +14,7 @@ from holdfast.sql.expressions.scope import call_name
 from holdfast.sql.functions.catalog import lookup_function
 from holdfast.sql.parse.script import Script, start_of
 from holdfast.tasks.functions.user import user_functions
-from holdfast.types.expressions import Expression
+from holdfast.types.statements.expressions import Expression
 
 __all__ = ["check_determined"]
 

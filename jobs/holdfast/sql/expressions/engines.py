@@ -13,8 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from holdfast.tasks.functions.names import sql_name
-from holdfast.types.expressions import Expression, NamedExpression, struct_names, type_name
-from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.statements.expressions import (
+    Expression,
+    NamedExpression,
+    struct_names,
+    type_name,
+)
 
 __all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine"]
 

@@ -21,7 +21,7 @@ from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.functions.signatures import Call, in_duckdb, py, too_large
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX
-from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator

@@ -13,7 +13,7 @@ from holdfast.sql.expressions.type_rules import decimal_like
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import Script, start_of
 from holdfast.tasks.evaluate.java_doubles import java_double
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
 
 __all__ = ["event_time_ms", "is_literal", "literal", "literal_text"]
 

@@ -18,9 +18,9 @@ from holdfast.sql.parse.script import Script, did_you_mean, start_of
 from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, Relation
 from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BIGINT, Column, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import BIGINT, Column, SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = [
     "AggregateScope",

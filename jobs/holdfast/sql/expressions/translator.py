@@ -31,8 +31,8 @@ from holdfast.sql.expressions.type_rules import converts_to
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.parse.dialect import SQL_TYPE
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
-from holdfast.types.expressions import Expression
-from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Base, SqlType
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, INTEGER, Base, SqlType
+from holdfast.types.statements.expressions import Expression
 
 __all__ = ["Scope", "Translator", "call_name"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from holdfast.sql.parse.script import did_you_mean
-from holdfast.types.schema import (
+from holdfast.types.columns.schema import (
     BIGINT,
     BOOLEAN,
     DOUBLE,

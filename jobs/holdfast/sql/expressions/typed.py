@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = ["Constant", "Typed", "describe"]
 

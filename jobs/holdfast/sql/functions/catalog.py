@@ -12,7 +12,7 @@ from holdfast.sql.functions.signatures import Overload, fn, py
 from holdfast.sql.functions.text import TEXT
 from holdfast.sql.functions.time import TIME
 from holdfast.tasks.functions.user import UserScalar, user_functions
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = ["catalog", "function_names", "lookup_function"]
 

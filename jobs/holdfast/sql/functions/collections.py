@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, Overload, either, fill, fn, py, too_large
-from holdfast.types.schema import DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import DOUBLE, STRING, Base, Column, SqlType
 
 __all__ = ["COLLECTIONS", "joined"]
 

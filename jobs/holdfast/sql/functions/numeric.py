@@ -17,7 +17,7 @@ from holdfast.sql.functions.signatures import (
     py,
     whole,
 )
-from holdfast.types.schema import DOUBLE, Base, SqlType
+from holdfast.types.columns.schema import DOUBLE, Base, SqlType
 
 __all__ = ["NUMERIC"]
 

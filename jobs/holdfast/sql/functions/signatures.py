@@ -18,7 +18,7 @@ from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, SqlType
 
 __all__ = [
     "UNITS",

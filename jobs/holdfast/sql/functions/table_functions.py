@@ -8,7 +8,7 @@ from holdfast.sql.expressions.scope import call_name
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, NoOverloadError, choose, fn, py, render
-from holdfast.types.expressions import Expression
+from holdfast.types.statements.expressions import Expression
 
 __all__ = ["TABLE_FUNCTIONS", "is_table_function", "table_array"]
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from holdfast.sql.expressions.engines import DUCKDB
 from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, fn, py
-from holdfast.types.schema import Base
+from holdfast.types.columns.schema import Base
 
 __all__ = ["TIME", "strftime_pattern"]
 

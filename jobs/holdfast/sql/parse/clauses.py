@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from holdfast.types.schema import SqlType
-from holdfast.types.topology import JoinKind, WindowKind
+from holdfast.types.columns.schema import SqlType
+from holdfast.types.statements.topology import JoinKind, WindowKind
 
 __all__ = [
     "ColumnDefinition",

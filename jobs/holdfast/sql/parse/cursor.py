@@ -9,7 +9,7 @@ from holdfast.sql.parse.clauses import Name
 from holdfast.sql.parse.dialect import RESERVED, Kind, Token
 from holdfast.sql.parse.script import did_you_mean
 from holdfast.sql.parse.unsupported import Later
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = ["Cursor", "MisplacedError"]
 

@@ -11,7 +11,7 @@ from holdfast.sql.parse.clauses import JoinClause, Name, Select, SelectItem
 from holdfast.sql.parse.dialect import Kind
 from holdfast.sql.parse.script import did_you_mean, resolve_identifier
 from holdfast.sql.parse.windows import WindowParser
-from holdfast.types.topology import JoinKind
+from holdfast.types.statements.topology import JoinKind
 
 __all__ = ["SelectParser"]
 

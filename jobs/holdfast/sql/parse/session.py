@@ -31,7 +31,7 @@ from holdfast.sql.parse.statements import (
     UnsetProperty,
 )
 from holdfast.sql.parse.unsupported import STATEMENTS
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = ["Place", "StatementParser"]
 

@@ -20,7 +20,7 @@ from holdfast.sql.parse.statements import (
     InsertValues,
 )
 from holdfast.sql.parse.unsupported import STATEMENTS
-from holdfast.types.schema import STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import STRING, Base, Column, SqlType
 
 __all__ = ["SourceParser"]
 

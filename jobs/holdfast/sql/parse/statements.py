@@ -19,7 +19,7 @@ from holdfast.sql.parse.clauses import (
     WindowClause,
     Within,
 )
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = [
     "AlterSource",

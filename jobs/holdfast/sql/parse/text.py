@@ -20,7 +20,7 @@ from holdfast.sql.parse.statements import (
     UnsetProperty,
 )
 from holdfast.sql.parse.variables import Substituted
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
 
 __all__ = ["Definitions", "Place", "ends_statement", "parse", "statement_places"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.sql.expressions.type_rules import simple_type
 from holdfast.sql.parse.cursor import Cursor
 from holdfast.sql.parse.dialect import Kind
-from holdfast.types.schema import NESTED_MAX, Base, Column, SqlType
+from holdfast.types.columns.schema import NESTED_MAX, Base, Column, SqlType
 
 __all__ = ["TypeParser"]
 

@@ -6,7 +6,7 @@ from holdfast.sql.parse.clauses import WindowClause, Within
 from holdfast.sql.parse.dialect import Kind
 from holdfast.sql.parse.expressions import ExpressionParser
 from holdfast.sql.parse.units import UNITS_MS
-from holdfast.types.topology import WindowKind
+from holdfast.types.statements.topology import WindowKind
 
 __all__ = ["WindowParser"]
 

@@ -28,9 +28,9 @@ from holdfast.sql.plan.project import not_grouped
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.window import plan_window
-from holdfast.types.expressions import in_type
-from holdfast.types.schema import STRING
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import STRING
+from holdfast.types.statements.expressions import in_type
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     Emit,

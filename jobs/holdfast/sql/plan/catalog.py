@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.sql.parse.script import Script, did_you_mean
 from holdfast.sql.parse.statements import CreateAs, CreateSource, Name
-from holdfast.types.topology import Query, Source, Topology
+from holdfast.types.statements.topology import Query, Source, Topology
 
 __all__ = ["Catalog"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.sql.expressions.names import Functions
 from holdfast.sql.parse.script import Script
-from holdfast.types.topology import Emit
+from holdfast.types.statements.topology import Emit
 
 __all__ = ["Context"]
 
@@ -20,7 +20,7 @@ class Context:
         emit: when changes are written, as the properties say.
         new_planner: ksql.new.query.planner.enabled: a stream's key columns are those that are
             selected, in the SELECT's order.
-        final_within_retention: of EMIT FINAL, see `types.topology.Window`.
+        final_within_retention: of EMIT FINAL, see `types.statements.topology.Window`.
         as_ksqldb: ksqldb.differences is none.
     """
 

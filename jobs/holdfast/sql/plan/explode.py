@@ -14,8 +14,8 @@ from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.projection import Item, reference
 from holdfast.sql.plan.relation import Field, FieldKind, Relation, read_column
-from holdfast.types.schema import Column
-from holdfast.types.topology import NamedExpression
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import NamedExpression
 
 __all__ = ["Exploded", "explode", "has_table_functions", "refuse_table_functions"]
 

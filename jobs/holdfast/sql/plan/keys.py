@@ -9,7 +9,7 @@ from holdfast.errors import InvalidStatement
 from holdfast.sql.expressions.typed import describe
 from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.projection import Item
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["Wanted", "check_key_type", "missing_key", "refuse_repeated", "split"]
 

@@ -10,9 +10,9 @@ from sqlglot import exp
 from holdfast.sql.expressions.scope import call_name
 from holdfast.sql.expressions.translator import Translator
 from holdfast.sql.expressions.typed import Typed
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import STRING, Base
-from holdfast.types.topology import Format, Sink
+from holdfast.types.columns.schema import STRING, Base
+from holdfast.types.statements.expressions import Expression, NamedExpression
+from holdfast.types.statements.topology import Format, Sink
 
 __all__ = ["in_json", "with_digits"]
 

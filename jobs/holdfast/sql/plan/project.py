@@ -19,8 +19,8 @@ from holdfast.sql.plan.keys import Wanted, check_key_type, missing_key, split
 from holdfast.sql.plan.own_scale import with_digits
 from holdfast.sql.plan.projection import ColumnNames, Item, expand, plain_column
 from holdfast.sql.plan.relation import Field, Relation, read_named
-from holdfast.types.schema import BIGINT, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, Column
+from holdfast.types.statements.topology import (
     TOMBSTONE,
     WINDOW_END,
     WINDOW_START,

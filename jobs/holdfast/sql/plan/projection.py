@@ -13,7 +13,7 @@ from holdfast.sql.expressions.typed import describe
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
 from holdfast.sql.parse.statements import Select, SelectItem
 from holdfast.sql.plan.relation import RESERVED_NAMES, Field, Relation
-from holdfast.types.schema import Base
+from holdfast.types.columns.schema import Base
 
 __all__ = ["ColumnNames", "Item", "check_column_name", "expand", "plain_column", "reference"]
 

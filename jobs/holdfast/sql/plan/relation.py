@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.sql.expressions.engines import DUCKDB, SPARK
-from holdfast.types.expressions import Expression, NamedExpression, in_duckdb
-from holdfast.types.schema import BIGINT, INTEGER, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, INTEGER, Column, SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression, in_duckdb
+from holdfast.types.statements.topology import (
     HEADERS,
     HEADERS_TYPE,
     OFFSET,

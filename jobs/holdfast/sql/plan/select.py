@@ -21,8 +21,8 @@ from holdfast.sql.plan.sources.insert import fitted, widened
 from holdfast.sql.plan.sources.options import DEDUPLICATE
 from holdfast.sql.plan.sources.sink import Shape, Target, make_sink
 from holdfast.sql.plan.table_aggregate import table_aggregate
-from holdfast.types.schema import Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import (
     WINDOW_END,
     WINDOW_START,
     AggregateStep,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.relation import Relation, read_column
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
-from holdfast.types.schema import BOOLEAN, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BOOLEAN, Column
+from holdfast.types.statements.topology import (
     AggregateCall,
     AggregateStep,
     ChangesStep,

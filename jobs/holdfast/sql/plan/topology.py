@@ -46,9 +46,9 @@ from holdfast.sql.plan.sources.options import check_topic, read_options
 from holdfast.sql.plan.sources.sink import Target
 from holdfast.sql.plan.sources.source import plan_source
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.differences import as_ksqldb
-from holdfast.types.schemas import Schemas
-from holdfast.types.topology import (
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.differences import as_ksqldb
+from holdfast.types.statements.topology import (
     Emit,
     Expectation,
     Insertion,

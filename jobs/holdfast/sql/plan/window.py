@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.sql.parse.script import Script
 from holdfast.sql.parse.statements import WindowClause
-from holdfast.types.topology import Window, WindowKind
+from holdfast.types.statements.topology import Window, WindowKind
 
 __all__ = ["plan_window"]
 

@@ -13,9 +13,9 @@ from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.aggregate import tried
 from holdfast.sql.read.asked import Grouping
-from holdfast.types.expressions import Expression, NamedExpression, combined
-from holdfast.types.schema import Column
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.expressions import Expression, NamedExpression, combined
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["GroupedScope", "aggregate", "grouping", "grouping_keys"]
 

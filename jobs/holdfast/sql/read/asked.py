@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.sql.plan.relation import WINDOW_BOUNDS
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import Column
-from holdfast.types.sources import Source
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.expressions import Expression, NamedExpression
+from holdfast.types.statements.sources import Source
 
 __all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Keyed", "Point", "Read"]
 

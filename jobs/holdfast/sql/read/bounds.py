@@ -22,7 +22,7 @@ from holdfast.sql.plan.aggregate import evaluated
 from holdfast.sql.plan.projection import plain_column
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Box, Domain, Point
 from holdfast.tasks.evaluate.outputs import evaluate_text
-from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, Base, SqlType
 
 __all__ = ["bounds_of"]
 

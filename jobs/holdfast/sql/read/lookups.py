@@ -15,7 +15,7 @@ from holdfast.sql.parse.script import Script, resolve_identifier
 from holdfast.sql.plan.projection import plain_column
 from holdfast.sql.plan.relation import WINDOW_BOUNDS
 from holdfast.sql.read.asked import Keyed
-from holdfast.types.schema import Column
+from holdfast.types.columns.schema import Column
 
 __all__ = ["keyed_of"]
 

@@ -26,9 +26,9 @@ from holdfast.sql.read.aggregates import GroupedScope, grouping, grouping_keys
 from holdfast.sql.read.asked import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.read.bounds import bounds_of
 from holdfast.sql.read.lookups import keyed_of
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import BIGINT, NESTED_MAX, Base, Column, SqlType
-from holdfast.types.sources import Source
+from holdfast.types.columns.schema import BIGINT, NESTED_MAX, Base, Column, SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression
+from holdfast.types.statements.sources import Source
 
 __all__ = ["parse_read", "plan_read"]
 

@@ -36,8 +36,8 @@ from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import orders_topic
+from holdfast.types.statements.topology import Query
 from holdfast.types.status import QueryState
-from holdfast.types.topology import Query
 
 __all__ = [
     "Answer",

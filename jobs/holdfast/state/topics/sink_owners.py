@@ -21,7 +21,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import SINK_OWNERS_TOPIC
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 __all__ = ["SinkClaim", "SinkOwners", "claims_sink"]
 

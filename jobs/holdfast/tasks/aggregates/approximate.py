@@ -28,8 +28,8 @@ from holdfast.tasks.aggregates.of_records import as_doubles, listed
 from holdfast.tasks.aggregates.sketches import CountSketch, QuantileSketch, Sketch, TopSketch
 from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks_of
 from holdfast.tasks.pack.folds import Folding, Groups, fold
-from holdfast.types.schema import BIGINT, DOUBLE, Base, Column, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import BIGINT, DOUBLE, Base, Column, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["ApproxCountDistinct", "ApproxQuantile", "ApproxTopK"]
 

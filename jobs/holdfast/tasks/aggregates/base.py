@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.tasks.pack.folds import Fold, Folding
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["Aggregate", "AggregateFunction", "ByElement", "Literal", "Partial", "not_accepted"]
 

@@ -17,8 +17,8 @@ from holdfast.tasks.aggregates.base import (
 from holdfast.tasks.aggregates.lists import ListAggregate
 from holdfast.tasks.aggregates.of_records import listed
 from holdfast.tasks.pack.folds import Folding
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["EarliestByOffset", "LatestByOffset"]
 

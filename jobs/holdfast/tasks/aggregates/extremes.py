@@ -16,8 +16,8 @@ from holdfast.tasks.aggregates.base import (
 )
 from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks_of
 from holdfast.tasks.pack.folds import Folding
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["Max", "Min"]
 

@@ -20,8 +20,8 @@ from holdfast.tasks.aggregates.base import (
 from holdfast.tasks.aggregates.of_records import listed, records
 from holdfast.tasks.evaluate.doubles import rank
 from holdfast.tasks.pack.folds import Folding
-from holdfast.types.schema import BIGINT, Base, Column, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import BIGINT, Base, Column, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = [
     "COLLECT_LIMIT",

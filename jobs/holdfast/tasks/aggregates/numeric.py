@@ -18,9 +18,9 @@ from holdfast.tasks.aggregates.base import (
 )
 from holdfast.tasks.aggregates.of_records import cast_to, counted
 from holdfast.tasks.pack.folds import Folding, Groups, fold
-from holdfast.types.differences import as_ksqldb
-from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import BIGINT, DOUBLE, Base, SqlType
+from holdfast.types.statements.differences import as_ksqldb
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["Avg", "Count", "Sum", "SumList"]
 

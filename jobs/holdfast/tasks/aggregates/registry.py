@@ -21,7 +21,7 @@ from holdfast.tasks.aggregates.numeric import Avg, Count, Sum, SumList
 from holdfast.tasks.aggregates.statistics import Correlation, StddevSamp, StddevSample
 from holdfast.tasks.aggregates.tallies import Attr, Histogram
 from holdfast.tasks.aggregates.user import registered
-from holdfast.types.topology import AggregateCall
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["bind", "function_of", "lookup", "names"]
 

@@ -20,8 +20,8 @@ from holdfast.tasks.aggregates.base import (
 )
 from holdfast.tasks.aggregates.of_records import as_doubles
 from holdfast.tasks.pack.folds import Folding
-from holdfast.types.schema import DOUBLE, Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import DOUBLE, Base, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["Correlation", "StddevSamp", "StddevSample"]
 

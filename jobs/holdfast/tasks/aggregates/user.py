@@ -27,8 +27,8 @@ from holdfast.errors import FunctionFailed, InvalidConfig
 from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction, Literal, Partial
 from holdfast.tasks.aggregates.of_records import listed, records
 from holdfast.tasks.pack.folds import Folding
-from holdfast.types.schema import Base, SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import Base, SqlType
+from holdfast.types.statements.topology import AggregateCall
 
 __all__ = ["UserAggregate", "aggregate", "load_functions", "loaded_files", "registered"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.evaluate.source_rows import values_of
-from holdfast.types.topology import Insertion, NamedExpression
+from holdfast.types.statements.topology import Insertion, NamedExpression
 
 __all__ = ["InsertedRecord", "constants", "inserted"]
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from holdfast.errors import InvalidStatement, UndecodableRecord
 from holdfast.tasks.functions.java.parse import timestamp_parser
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import TimestampSpec
+from holdfast.types.columns.schema import Base, Column
+from holdfast.types.statements.topology import TimestampSpec
 
 __all__ = ["EventTime", "Times"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import as_numbers
-from holdfast.types.column_pieces import Lazy
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.pieces import Lazy
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 __all__ = ["json_objects", "json_ready", "json_texts", "ready_value", "text_ready"]
 

@@ -33,11 +33,11 @@ from holdfast.tasks.evaluate.plain_text import delimited_rows
 from holdfast.tasks.evaluate.values import encode_single
 from holdfast.tasks.registered.language import LANGUAGES
 from holdfast.tasks.registered.messages import written_messages
-from holdfast.types.byte_columns import block, fixed, joined
-from holdfast.types.column_pieces import as_array
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema
-from holdfast.types.sources import Format, Nullable, Sink, WindowKind
+from holdfast.types.columns.byte_columns import block, fixed, joined
+from holdfast.types.columns.pieces import as_array
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema
+from holdfast.types.statements.sources import Format, Nullable, Sink, WindowKind
 
 __all__ = [
     "decode_keys",

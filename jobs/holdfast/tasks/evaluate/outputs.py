@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from holdfast.tasks.functions.names import calls_in
-from holdfast.types.expressions import Expression, NamedExpression
-from holdfast.types.schema import SqlType
+from holdfast.types.columns.schema import SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression
 
 if TYPE_CHECKING:
     import duckdb

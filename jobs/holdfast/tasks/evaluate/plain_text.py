@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.tasks.evaluate.java_doubles import java_double
-from holdfast.types.schema import Base
+from holdfast.types.columns.schema import Base
 
 __all__ = ["delimited_rows", "kafka_bytes"]
 

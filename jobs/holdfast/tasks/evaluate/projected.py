@@ -15,7 +15,7 @@ from holdfast.tasks.evaluate.source_rows import (
     values_of,
     with_primary_key,
 )
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     HEADERS,
     HEADERS_TYPE,
     SEQUENCE,

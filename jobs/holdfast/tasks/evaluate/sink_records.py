@@ -10,7 +10,7 @@ import pyarrow as pa
 from holdfast.tasks.evaluate.event_time import EventTime
 from holdfast.tasks.evaluate.keys import encode_keys, session_key, window_key
 from holdfast.tasks.evaluate.values import encode_values
-from holdfast.types.topology import Sink, WindowKind
+from holdfast.types.statements.topology import Sink, WindowKind
 
 __all__ = ["SinkRecords"]
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.outputs import evaluate_all
-from holdfast.types.expressions import Expression, NamedExpression, in_duckdb, in_type
-from holdfast.types.schema import SqlType
-from holdfast.types.topology import TOMBSTONE, Input, Source
+from holdfast.types.columns.schema import SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression, in_duckdb, in_type
+from holdfast.types.statements.topology import TOMBSTONE, Input, Source
 
 __all__ = [
     "Values",

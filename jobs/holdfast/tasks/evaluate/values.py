@@ -11,10 +11,10 @@ from holdfast.tasks.evaluate.json_values import json_objects, json_ready, text_r
 from holdfast.tasks.evaluate.plain_text import delimited_rows, kafka_bytes
 from holdfast.tasks.registered.language import LANGUAGES, encode_registered
 from holdfast.tasks.registered.messages import written_messages
-from holdfast.types.column_pieces import Lazy
-from holdfast.types.schema import Base, Column
-from holdfast.types.schemas import DataSchema
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.pieces import Lazy
+from holdfast.types.columns.schema import Base, Column
+from holdfast.types.columns.schemas import DataSchema
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["encode_single", "encode_values"]
 

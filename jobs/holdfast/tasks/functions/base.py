@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.tasks.functions.limits import TooLargeError, checked, note
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["PythonFunction", "Types", "evaluate"]
 

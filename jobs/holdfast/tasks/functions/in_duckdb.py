@@ -12,7 +12,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from holdfast.tasks.functions.names import split_name
 from holdfast.tasks.functions.registry import arrow_function, lookup
-from holdfast.types.expressions import struct_names, type_name
+from holdfast.types.statements.expressions import struct_names, type_name
 
 __all__ = ["from_duckdb", "register", "to_duckdb"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.functions.base import PythonFunction, Types
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["JSON_TEXT"]
 

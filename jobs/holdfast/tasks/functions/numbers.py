@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.functions.base import PythonFunction, Types
-from holdfast.types.schema import INTEGER
+from holdfast.types.columns.schema import INTEGER
 
 __all__ = ["NUMBERS"]
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.doubles import rank, ranks
-from holdfast.types.byte_columns import fixed
+from holdfast.types.columns.byte_columns import fixed
 
 __all__ = ["canonical_bytes"]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from holdfast.tasks.pack.folds import Folding, Groups, first_rows, grouped
 from holdfast.tasks.processors.aggregates.state import WINDOW, folded, partial_columns
 from holdfast.tasks.processors.base import KEY
-from holdfast.types.topology import PARTITION, AggregateStep
+from holdfast.types.statements.topology import PARTITION, AggregateStep
 
 __all__ = ["without_middles"]
 

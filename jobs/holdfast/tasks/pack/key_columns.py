@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.java_doubles import java_double
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["state_keys"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.types.byte_columns import anywhere
+from holdfast.types.columns.byte_columns import anywhere
 
 __all__ = ["key_order"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.types.byte_columns import fixed, joined
+from holdfast.types.columns.byte_columns import fixed, joined
 
 __all__ = ["pack_texts", "unpack_texts"]
 

@@ -32,8 +32,8 @@ from holdfast.tasks.processors.aggregates.state import (
 )
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partitions
-from holdfast.types.expressions import NamedExpression
-from holdfast.types.topology import (
+from holdfast.types.statements.expressions import NamedExpression
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     SEQUENCE,

@@ -27,8 +27,8 @@ from holdfast.errors import StoreCorrupted
 from holdfast.tasks.evaluate.as_numbers import as_numbers, from_numbers
 from holdfast.tasks.evaluate.doubles import canonical, is_double
 from holdfast.tasks.pack.packed_texts import pack_texts, unpack_texts
-from holdfast.types.byte_columns import fixed
-from holdfast.types.column_pieces import Lazy
+from holdfast.types.columns.byte_columns import fixed
+from holdfast.types.columns.pieces import Lazy
 
 __all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 

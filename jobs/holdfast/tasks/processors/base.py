@@ -11,7 +11,7 @@ A payload has one row per input record (or per key, where Spark aggregates first
     __offset     BIGINT   record offset
     __timestamp  BIGINT   event time in ms since the epoch
     __tombstone  BOOLEAN  the record's value was null, or its table's filter does not pass it
-    __seq        BIGINT   see `types.topology.SEQUENCE`
+    __seq        BIGINT   see `types.statements.topology.SEQUENCE`
 
 and the columns of all inputs by name; a row has nulls in the columns of the other inputs.  The
 records of a stream that fail its filter are not in the payload.
@@ -30,9 +30,16 @@ import pyarrow as pa
 
 from holdfast.state.store import Found
 from holdfast.state.table_store import Elements
-from holdfast.types.byte_columns import Parts
+from holdfast.types.columns.byte_columns import Parts
+from holdfast.types.statements.topology import (
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    TOMBSTONE,
+    Input,
+)
 from holdfast.types.times import NO_TIME
-from holdfast.types.topology import OFFSET, PARTITION, SEQUENCE, TIMESTAMP, TOMBSTONE, Input
 
 __all__ = [
     "KEY",

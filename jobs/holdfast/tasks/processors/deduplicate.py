@@ -24,7 +24,7 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.types.topology import DeduplicateStep, Query
+from holdfast.types.statements.topology import DeduplicateStep, Query
 
 __all__ = ["DeduplicateProcessor", "home_of"]
 

@@ -13,7 +13,7 @@ from holdfast.tasks.processors.sessions.plan import split_session
 from holdfast.tasks.processors.stream_joins import waiting
 from holdfast.tasks.processors.stream_joins.clock import merged_clocks
 from holdfast.tasks.processors.tables import foreign_key, subscribe, table_table
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     ChangesStep,
     DeduplicateStep,

@@ -20,7 +20,7 @@ from holdfast.tasks.processors.tables.stream_table import StreamTableProcessor
 from holdfast.tasks.processors.tables.subscribe import SubscribeProcessor
 from holdfast.tasks.processors.tables.table_table import TableTableProcessor
 from holdfast.tasks.processors.tables.table_where import TableWhereProcessor
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     ChangesStep,
     DeduplicateStep,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.tasks.processors.aggregates.elements import keeps_elements
 from holdfast.tasks.processors.aggregates.state import by_record
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     AggregateStep,
     DeduplicateStep,
     JoinForm,

@@ -11,8 +11,8 @@ from holdfast.tasks.evaluate.keys import decode_keys
 from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.records import Emitted, Side, sink_rows
-from holdfast.types.schema import Column
-from holdfast.types.topology import JoinStep, Sink
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import JoinStep, Sink
 
 __all__ = ["ROWTIME", "Pair", "Pairs", "key_arrays"]
 

@@ -24,7 +24,7 @@ from holdfast.tasks.processors.base import (
     arrival_order,
     row_schema,
 )
-from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
+from holdfast.types.statements.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
 
 __all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "one_array", "sink_rows"]
 

@@ -21,9 +21,18 @@ from holdfast.tasks.registered.shared import (
     id_of,
     without_columns,
 )
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["Avro"]
 

@@ -25,9 +25,9 @@ from holdfast.tasks.registered.avro_pieces import (
     varints,
 )
 from holdfast.tasks.registered.avro_schema import AvroField, AvroNode, map_parts, parse_avro
-from holdfast.types.byte_columns import fixed
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema
+from holdfast.types.columns.byte_columns import fixed
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema
 
 __all__ = ["AvroEncoder", "field_of"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import SchemaRefused
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["LEVELS_MAX", "NAME", "AvroField", "AvroNode", "map_parts", "optional", "parse_avro"]
 

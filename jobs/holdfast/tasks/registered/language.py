@@ -10,9 +10,9 @@ import pyarrow as pa
 from holdfast.tasks.registered.avro import Avro
 from holdfast.tasks.registered.json_schema.language import JsonSchema
 from holdfast.tasks.registered.protobuf import Protobuf
-from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Schema
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import DataSchema, Schema
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["LANGUAGES", "Language", "encode_registered"]
 

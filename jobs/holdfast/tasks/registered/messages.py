@@ -12,8 +12,8 @@ from holdfast.tasks.registered.proto.columns import file_of
 from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.read import MessageReader
 from holdfast.tasks.registered.proto.write import MessageWriter
-from holdfast.types.schema import Column
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.sources import Nullable
 
 __all__ = ["message_reader", "written_messages"]
 

@@ -14,9 +14,9 @@ from holdfast.tasks.registered.proto.framing import header, indexes_at
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.write import MessageWriter
 from holdfast.tasks.registered.shared import ENCODERS_MAX, id_of, without_columns
-from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["Protobuf"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.errors import SchemaRefused
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema
-from holdfast.types.sources import Format
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema
+from holdfast.types.statements.sources import Format
 
 __all__ = [
     "ENCODERS_MAX",

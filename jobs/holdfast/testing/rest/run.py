@@ -22,7 +22,7 @@ from holdfast.testing.rest.cases import is_looking
 from holdfast.testing.rest.matching import Answered, wrong_error, wrong_responses
 from holdfast.testing.rest.server import AskedServer, asked_server
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Judged", "judged_answers", "judged_refusal"]
 

@@ -34,7 +34,7 @@ from holdfast.testing.phases import Life
 from holdfast.testing.rest.matching import Answered
 from holdfast.testing.rest.stores import SERVER, MemoryTopics, standby_of
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["AskedServer", "asked_server"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.transport.registry.wrapped import WrappedSchemas
-from holdfast.types.schemas import Schema, Schemas
+from holdfast.types.columns.schemas import Schema, Schemas
 
 __all__ = ["AskedSeldom"]
 

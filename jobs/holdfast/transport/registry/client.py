@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError, RegistryUnavailable, SchemaMissing, S
 from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
 from holdfast.transport.registry.limited import limit_answers
 from holdfast.transport.registry.readiness import Readiness
-from holdfast.types.schemas import (
+from holdfast.types.columns.schemas import (
     ANSWER_BYTES_MAX,
     START_REGISTRY,
     Registered,

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.transport.registry.wrapped import WrappedSchemas
-from holdfast.types.schemas import Schema, SchemaKind, Schemas
+from holdfast.types.columns.schemas import Schema, SchemaKind, Schemas
 
 __all__ = ["KeptSchemas", "folder_of_executor"]
 

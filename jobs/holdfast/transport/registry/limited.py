@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.types.schemas import ANSWER_BYTES_MAX
+from holdfast.types.columns.schemas import ANSWER_BYTES_MAX
 
 if TYPE_CHECKING:
     from holdfast.errors import HoldfastError

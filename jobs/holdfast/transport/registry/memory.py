@@ -6,7 +6,7 @@ from collections import defaultdict
 from threading import Lock
 
 from holdfast.errors import SchemaMissing
-from holdfast.types.schemas import Registered, Schema
+from holdfast.types.columns.schemas import Registered, Schema
 
 __all__ = ["MemoryRegistry"]
 

@@ -14,7 +14,7 @@ from ssl import SSLContext, create_default_context
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from holdfast.types.schemas import READY_PAGE
+from holdfast.types.columns.schemas import READY_PAGE
 
 if TYPE_CHECKING:
     from httpx import Client

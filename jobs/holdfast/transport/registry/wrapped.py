@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.types.schemas import Registered, Schema, Schemas
+from holdfast.types.columns.schemas import Registered, Schema, Schemas
 
 __all__ = ["WrappedSchemas"]
 

@@ -14,7 +14,7 @@ from holdfast.local.registry import RegistryStatus
 from holdfast.serve.contract import Serving
 from holdfast.serve.query.engine import QueryEngine
 from holdfast.transport.registry import open_registry
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 from tests.support.console.world import World
 from tests.support.serve import plain_http as plain
 from tests.support.serve.http_world import Served, served

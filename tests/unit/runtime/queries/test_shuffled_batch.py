@@ -15,7 +15,7 @@ from holdfast.runtime.queries.workers import reader_of
 from holdfast.sql import compile_text
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.topology import Query, Source
+from holdfast.types.statements.topology import Query, Source
 from holdfast.types.trace_links import TraceLinks
 
 SQL = """

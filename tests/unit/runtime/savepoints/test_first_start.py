@@ -29,9 +29,9 @@ from holdfast.state.topics.orders import Beginning
 from holdfast.tasks.heirs import shares
 from holdfast.transport.cluster.admin import TopicBounds
 from holdfast.types.ids import OffsetRange
-from holdfast.types.internal_topics import for_application
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import Query, Topology
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.internal_topics import for_application
+from holdfast.types.statements.topology import Query, Topology
 
 TABLES = """
 CREATE STREAM s (k STRING KEY, v BIGINT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');

@@ -9,7 +9,7 @@ from holdfast.errors import KafkaUnavailable
 from holdfast.runtime.watching.caught_up import CaughtUp
 from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import Place
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 
 _SQL = """
 CREATE STREAM sales (k VARCHAR KEY, v INT) WITH (KAFKA_TOPIC='sales', VALUE_FORMAT='JSON');

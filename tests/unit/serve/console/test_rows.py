@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import Refused
 from holdfast.serve.console.rows import RowsPage, page_of, typed
 from holdfast.serve.contract import PRESENT
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.console.world import MemoryTable, World
 
 NAMES = [f"{name}-{i}" for name in ("ann", "bob", "eve") for i in range(9)]

@@ -7,7 +7,7 @@ import orjson
 from holdfast.serve.http.forms import RowsForm
 from holdfast.serve.queries import LIMIT_REACHED, Answer
 from holdfast.serve.query.iterators import no_batches
-from holdfast.types.schema import BIGINT, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, INTEGER, STRING, Base, Column, SqlType
 
 _INNER = SqlType(Base.STRUCT, fields=(Column("a b", INTEGER), Column("c", STRING)))
 _MAP = SqlType(Base.MAP, element=SqlType(Base.ARRAY, element=_INNER), key=STRING)

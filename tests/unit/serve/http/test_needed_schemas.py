@@ -9,7 +9,7 @@ from holdfast.serve.workers.calls import statements_in
 from holdfast.sql.parse.statements import CreateAs, CreateSource
 from holdfast.sql.plan.topology import compile_text
 from holdfast.transport.registry import MemoryRegistry
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 
 _RECORD = '{"type": "record", "name": "R", "fields": [{"name": "amount", "type": "long"}]}'
 _DEFAULT = "SET 'ksql.persistence.default.format.value'='avro';"

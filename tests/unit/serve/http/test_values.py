@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.serve.http.ksql.queries import accepted
 from holdfast.serve.http.values import ready_rows, rows_of
-from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
 from tests.support.serve.http_world import EVERY_TYPE, TYPED_JSON, TYPED_ROW, batch_of
 
 

@@ -23,8 +23,8 @@ from holdfast.serve.queries import Ask
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.workers.pool import Interrupt, Worker, Workers
 from holdfast.sql.read.asked import EVERYTHING, Read
-from holdfast.types.schema import BIGINT, Column
-from holdfast.types.sources import Source
+from holdfast.types.columns.schema import BIGINT, Column
+from holdfast.types.statements.sources import Source
 from tests.support.expressions import named
 from tests.support.serve.served import stored_json
 from tests.unit.serve.query.shop import SCAN, Shop

@@ -10,7 +10,16 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.serve.tables.literals import ordered_ranges, state_key
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 DECIMAL = SqlType(Base.DECIMAL, precision=6, scale=2)
 ARRAY = SqlType(Base.ARRAY, element=STRING)

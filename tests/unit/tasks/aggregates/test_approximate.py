@@ -22,7 +22,7 @@ from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.sketches import CountSketch, QuantileSketch, Sketch, TopSketch
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.support.packed import packed_parts, packed_table
 from tests.support.rows_view import RowsView
 
@@ -303,7 +303,7 @@ def test_the_library_is_loaded_only_where_a_statement_needs_it() -> None:
     code = (
         "import sys; sys.path.insert(0, 'jobs')\n"
         "from holdfast.tasks.aggregates.registry import lookup\n"
-        "from holdfast.types.schema import BIGINT\n"
+        "from holdfast.types.columns.schema import BIGINT\n"
         "lookup('APPROX_TOP_K').result_type([BIGINT], [3])\n"
         "print('datasketches' in sys.modules)"
     )

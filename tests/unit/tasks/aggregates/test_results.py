@@ -25,7 +25,7 @@ from holdfast.tasks.pack.folds import Folding
 from holdfast.tasks.processors.aggregates.state import in_arrival_order
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     TIMESTAMP,

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind
-from holdfast.types.topology import AggregateStep
+from holdfast.types.statements.topology import AggregateStep
 from tests.support.special_values import aggregated
 
 

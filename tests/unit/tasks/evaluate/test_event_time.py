@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.errors import InvalidStatement, UndecodableRecord
 from holdfast.tasks.evaluate.event_time import EventTime
-from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
-from holdfast.types.topology import TimestampSpec
+from holdfast.types.columns.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import TimestampSpec
 
 
 def times(

@@ -22,8 +22,8 @@ from holdfast.tasks.evaluate.keys import (
     split_window,
     window_key,
 )
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format, NamedExpression, Sink
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.topology import Format, NamedExpression, Sink
 from tests.support.expressions import named
 from tests.support.spark_keys import state_key_sql
 

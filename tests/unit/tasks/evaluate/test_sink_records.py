@@ -12,8 +12,17 @@ import pytest
 from holdfast.tasks.evaluate.java_doubles import java_double
 from holdfast.tasks.evaluate.keys import split_windowed
 from holdfast.tasks.evaluate.sink_records import SinkRecords
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.topology import Format, Sink, TimestampSpec, WindowKind
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.statements.topology import Format, Sink, TimestampSpec, WindowKind
 
 
 def _sink(columns: list[Column], form: Format, **more: Any) -> SinkRecords:

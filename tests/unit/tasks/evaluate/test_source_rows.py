@@ -10,9 +10,9 @@ import pytest
 from holdfast.sql import compile_text
 from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.evaluate.source_rows import values_of, with_primary_key
-from holdfast.types.expressions import Expression
-from holdfast.types.schema import BIGINT, INTEGER, STRING
-from holdfast.types.topology import HEADERS, SEQUENCE, TIMESTAMP, TOMBSTONE, ProjectStep
+from holdfast.types.columns.schema import BIGINT, INTEGER, STRING
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.topology import HEADERS, SEQUENCE, TIMESTAMP, TOMBSTONE, ProjectStep
 
 SOURCE = (
     "CREATE STREAM s (k STRING KEY, i INTEGER, v STRING, l ARRAY<INTEGER>, m ARRAY<STRING>, "

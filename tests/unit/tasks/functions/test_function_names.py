@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.tasks.functions.names import calls_in, split_name, sql_name
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 _SIMPLE = [Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.STRING, Base.BYTES,
            Base.DATE, Base.TIME, Base.TIMESTAMP]  # fmt: skip

@@ -15,7 +15,7 @@ from holdfast.tasks.evaluate.outputs import evaluate_text
 from holdfast.tasks.functions.base import PythonFunction, Types, evaluate
 from holdfast.tasks.functions.names import sql_name
 from holdfast.tasks.functions.registry import FUNCTIONS, arrow_function
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
 TIMESTAMP = SqlType(Base.TIMESTAMP)
 

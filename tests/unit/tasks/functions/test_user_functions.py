@@ -13,7 +13,7 @@ from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.evaluate.projected import Projected
-from holdfast.types.topology import AggregateStep
+from holdfast.types.statements.topology import AggregateStep
 from tests.unit.sql.after import last_value
 
 FILE = """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.sql import compile_text
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.topology import Query
+from holdfast.types.statements.topology import Query
 from tests.support.packed import packed_parts, packed_table
 from tests.support.rows_view import RowsView
 

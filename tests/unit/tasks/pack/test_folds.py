@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.pack.folds import Folding, Groups, first_rows, fold, grouped
-from holdfast.types.schema import DOUBLE, Column
-from holdfast.types.topology import AggregateCall
+from holdfast.types.columns.schema import DOUBLE, Column
+from holdfast.types.statements.topology import AggregateCall
 from tests.support.expressions import source_column
 
 X = source_column(Column("X", DOUBLE)).expression

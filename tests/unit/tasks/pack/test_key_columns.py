@@ -13,7 +13,16 @@ import pytest
 from holdfast.tasks.evaluate.as_numbers import as_numbers, from_numbers
 from holdfast.tasks.evaluate.keys import decode_keys
 from holdfast.tasks.pack.key_columns import state_keys
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
 BYTES, DATE, TIME, TIMESTAMP = map(SqlType, (Base.BYTES, Base.DATE, Base.TIME, Base.TIMESTAMP))
 SMALL, WIDE, TINY = (SqlType(Base.DECIMAL, p, s) for p, s in ((9, 2), (38, 0), (20, 10)))

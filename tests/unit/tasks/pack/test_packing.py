@@ -16,7 +16,7 @@ from holdfast.tasks.pack.packing import Packer, added, from_arrow, unpacked
 from holdfast.tasks.processors.aggregates.state import payload_schema
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.statements.topology import AggregateStep, Query
 from tests.support.rows_view import RowsView
 
 DECLARED = """

@@ -24,8 +24,8 @@ from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.schema import BIGINT, STRING, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, STRING, Column, SqlType
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     TIMESTAMP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.types.topology import Emit, Window, WindowKind
+from holdfast.types.statements.topology import Emit, Window, WindowKind
 from tests.support.grouped_rows import Grouped, query_of
 
 TUMBLING = Window(WindowKind.TUMBLING, 10, 10, grace_ms=5, retention_ms=15)

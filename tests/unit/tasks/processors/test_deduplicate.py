@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.schema import STRING, Column
-from holdfast.types.topology import DeduplicateStep, Format, Query, Sink
+from holdfast.types.columns.schema import STRING, Column
+from holdfast.types.statements.topology import DeduplicateStep, Format, Query, Sink
 from tests.support.row_runner import Row, RowRunner, Sent, source_input
 
 

@@ -31,8 +31,15 @@ from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.homes import homes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, AggregateStep, Query
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.topology import (
+    OFFSET,
+    PARTITION,
+    TIMESTAMP,
+    TOMBSTONE,
+    AggregateStep,
+    Query,
+)
 from tests.support.packed import packed_table
 
 _DECLARED = """

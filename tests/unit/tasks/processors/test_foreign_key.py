@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.schema import STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import STRING, Column
+from holdfast.types.statements.topology import (
     GONE,
     INSTRUCTION,
     LEFT_KEY,

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.testing.files import cases_at
 from holdfast.testing.run import Outcome, Runner
-from holdfast.types.topology import Emit
+from holdfast.types.statements.topology import Emit
 
 _SALES = (
     "CREATE STREAM sales (shop STRING KEY, price DECIMAL(3, 1)) "

@@ -11,8 +11,8 @@ from holdfast.ingest.used_columns import used_columns
 from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, STRING, Column
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     SEQUENCE,

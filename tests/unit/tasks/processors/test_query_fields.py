@@ -21,13 +21,13 @@ from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.partitioner import PARTITIONER
-from holdfast.types.expressions import Expression
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.ids import OffsetRange
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import HeaderColumn, TimestampSpec
-from holdfast.types.statement_facts import statement_facts
-from holdfast.types.topology import Emit, JoinWindow, Query, Window, WindowKind
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.facts import statement_facts
+from holdfast.types.statements.sources import HeaderColumn, TimestampSpec
+from holdfast.types.statements.topology import Emit, JoinWindow, Query, Window, WindowKind
 from tests.support.expressions import condition, made, named
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 

@@ -10,7 +10,7 @@ from holdfast.tasks.processors.sessions.plan import (
     session_state_keys,
     split_session,
 )
-from holdfast.types.topology import Emit, Window, WindowKind
+from holdfast.types.statements.topology import Emit, Window, WindowKind
 from tests.support.grouped_rows import Change, Grouped, query_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.state.segments import SEGMENT_MS
-from holdfast.types.topology import JoinForm, JoinKind, JoinWindow
+from holdfast.types.statements.topology import JoinForm, JoinKind, JoinWindow
 from tests.support.row_runner import Row, RowRunner, Sent, join_query
 
 TEN = JoinWindow(10, 10)

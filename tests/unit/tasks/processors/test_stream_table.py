@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.topology import JoinForm, JoinKind
+from holdfast.types.statements.topology import JoinForm, JoinKind
 from tests.support.row_runner import Row, RowRunner, Sent, join_query
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.schema import BOOLEAN, STRING, Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BOOLEAN, STRING, Column
+from holdfast.types.statements.topology import (
     ChangesStep,
     Format,
     Input,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.topology import Emit, JoinForm, JoinKind
+from holdfast.types.statements.topology import Emit, JoinForm, JoinKind
 from tests.support.row_runner import Row, RowRunner, Sent, join_query
 
 

@@ -9,8 +9,8 @@ import pytest
 from holdfast.judge.read.arrivals import Batches, Lane
 from holdfast.judge.recompute.closings import Windowed, sessions_in_order, windows_in_order
 from holdfast.judge.statement.statement import WindowClause
+from holdfast.types.statements.topology import Emit, Window, WindowKind
 from holdfast.types.times import FOREVER, NO_TIME
-from holdfast.types.topology import Emit, Window, WindowKind
 from tests.support.grouped_rows import Grouped, query_of
 
 # Times of a batch's records, and its watermark.

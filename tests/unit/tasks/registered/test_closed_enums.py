@@ -14,7 +14,7 @@ from holdfast.tasks.registered.proto.columns import columns_of
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.read import MessageReader
 from holdfast.tasks.registered.proto.write import MessageWriter
-from holdfast.types.schemas import Schema, SchemaKind
+from holdfast.types.columns.schemas import Schema, SchemaKind
 
 _CLOSED = """
 syntax = "proto2";

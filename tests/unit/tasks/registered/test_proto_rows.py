@@ -26,8 +26,17 @@ from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.parse import parse_proto
 from holdfast.tasks.registered.proto.read import MessageReader
 from holdfast.tasks.registered.proto.write import MessageWriter
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
+from holdfast.types.statements.sources import Nullable
 
 _TEXT = """
 syntax = "proto3"; package p;

@@ -10,8 +10,8 @@ from google.protobuf import descriptor_pb2
 from holdfast.tasks.registered.proto.columns import columns_of, file_of, proto_text
 from holdfast.tasks.registered.proto.files import ProtoError
 from holdfast.tasks.registered.proto.parse import parse_proto
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.statements.sources import Nullable
 
 _EVERYTHING = """
 // A comment with a { brace.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Query, Sink, Source, Topology
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.topology import Query, Sink, Source, Topology
 
 __all__ = ["field_of", "query_description", "running_query", "source_description", "source_info"]
 

@@ -9,8 +9,8 @@ from holdfast.sql.parse.clauses import Property
 from holdfast.sql.parse.statements import CreateAs, CreateSource, InsertSelect
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT
 from holdfast.tasks.registered.language import LANGUAGES
-from holdfast.types.schemas import Registered, Schemas, subject_of
-from holdfast.types.topology import Topology
+from holdfast.types.columns.schemas import Registered, Schemas, subject_of
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["needed_schemas"]
 

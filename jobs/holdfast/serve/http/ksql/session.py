@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.sql.parse.statements import SetProperty, UnsetProperty
-from holdfast.types.topology import Topology
+from holdfast.types.statements.topology import Topology
 
 __all__ = ["Session"]
 

@@ -47,8 +47,8 @@ from holdfast.sql.parse.statements import (
 from holdfast.sql.plan.sources.changes import known_id
 from holdfast.sql.plan.sources.listing import relations
 from holdfast.transport.registry import registry_of
-from holdfast.types.schemas import Registered
-from holdfast.types.topology import Query, Sink, Source, Topology, statements
+from holdfast.types.columns.schemas import Registered
+from holdfast.types.statements.topology import Query, Sink, Source, Topology, statements
 
 __all__ = ["KsqlStatements"]
 

@@ -12,7 +12,7 @@ from holdfast.sql.parse.script import resolve_identifier, start_of
 from holdfast.sql.parse.statements import JoinClause
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.relation import Field, Relation
-from holdfast.types.topology import Source, WindowKind
+from holdfast.types.statements.topology import Source, WindowKind
 
 __all__ = ["Condition", "check_windows", "condition_of", "field_of"]
 

@@ -13,8 +13,8 @@ from holdfast.sql.plan.joins.joined import MakeSink, Side, carried, project, ref
 from holdfast.sql.plan.joins.tree import in_projection, mentioned, stored
 from holdfast.sql.plan.relation import Relation, read_named
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
-from holdfast.types.schema import Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import (
     GONE,
     INSTRUCTION,
     LEFT_KEY,

@@ -21,8 +21,8 @@ from holdfast.sql.plan.joins.tree import Equal, combine, in_projection, prefixed
 from holdfast.sql.plan.keys import check_key_type
 from holdfast.sql.plan.relation import Relation, relation_of
 from holdfast.sql.plan.sources.sink import Target
-from holdfast.types.differences import DIFFERENCES
-from holdfast.types.topology import JoinForm, Query, Source
+from holdfast.types.statements.differences import DIFFERENCES
+from holdfast.types.statements.topology import JoinForm, Query, Source
 
 __all__ = ["Join", "join_sources"]
 

@@ -21,8 +21,8 @@ from holdfast.sql.plan.project import is_field, value_of, window_keys
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Field, Relation
 from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
-from holdfast.types.schema import Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import Column, SqlType
+from holdfast.types.statements.topology import (
     WINDOW_END,
     Expression,
     Input,

@@ -10,8 +10,8 @@ from holdfast.sql.parse.statements import JoinClause
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.joins.condition import Condition, field_of
 from holdfast.sql.plan.relation import Relation
-from holdfast.types.differences import DIFFERENCES, not_copartitioned
-from holdfast.types.topology import Expression, JoinForm, JoinKind, Source
+from holdfast.types.statements.differences import DIFFERENCES, not_copartitioned
+from holdfast.types.statements.topology import Expression, JoinForm, JoinKind, Source
 
 __all__ = ["Joining", "check_partitions", "form_of"]
 

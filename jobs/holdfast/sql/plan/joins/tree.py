@@ -11,8 +11,8 @@ from holdfast.sql.parse.script import resolve_identifier
 from holdfast.sql.parse.statements import Select
 from holdfast.sql.plan.projection import ColumnNames, plain_column
 from holdfast.sql.plan.relation import Field, FieldKind, Relation, read_column
-from holdfast.types.schema import Column, SqlType
-from holdfast.types.topology import JoinKind, Source
+from holdfast.types.columns.schema import Column, SqlType
+from holdfast.types.statements.topology import JoinKind, Source
 
 __all__ = [
     "JOIN_KEY",

@@ -19,8 +19,8 @@ from holdfast.sql.parse.statements import (
 from holdfast.sql.plan.catalog import Catalog
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.sources.insert import constants
-from holdfast.types.schema import Column
-from holdfast.types.topology import Expectation, Query, Source, statements
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import Expectation, Query, Source, statements
 
 __all__ = [
     "altered",

@@ -16,8 +16,8 @@ from holdfast.sql.parse.statements import InsertSelect, InsertValues, Name
 from holdfast.sql.plan.catalog import Catalog
 from holdfast.sql.plan.context import Context
 from holdfast.sql.plan.relation import Relation
-from holdfast.types.schema import BIGINT, Base, Column, SqlType
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import BIGINT, Base, Column, SqlType
+from holdfast.types.statements.topology import (
     Expression,
     Insertion,
     JoinStep,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.types.topology import Sink, Source, Topology
+from holdfast.types.statements.topology import Sink, Source, Topology
 
 __all__ = ["relations"]
 

@@ -12,9 +12,9 @@ from holdfast.sql.parse.statements import Property
 from holdfast.sql.parse.units import UNITS_MS
 from holdfast.tasks.registered.proto.columns import file_of
 from holdfast.tasks.registered.proto.files import ProtoError
-from holdfast.types.differences import as_ksqldb
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Format, Nullable, TimestampSpec, WindowKind
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.differences import as_ksqldb
+from holdfast.types.statements.sources import Format, Nullable, TimestampSpec, WindowKind
 
 __all__ = [
     "DEDUPLICATE",

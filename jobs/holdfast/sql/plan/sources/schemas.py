@@ -11,9 +11,9 @@ from holdfast.errors import SchemaMissing, SchemaRefused
 from holdfast.sql.parse.script import Script
 from holdfast.sql.plan.sources.options import Options
 from holdfast.tasks.registered.language import LANGUAGES, Language
-from holdfast.types.schema import Column
-from holdfast.types.schemas import START_REGISTRY, DataSchema, Schemas, subject_of
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import START_REGISTRY, DataSchema, Schemas, subject_of
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["SchemaPart"]
 

@@ -17,10 +17,10 @@ from holdfast.sql.plan.sources.options import (
     timestamp_of,
 )
 from holdfast.sql.plan.sources.schemas import SchemaPart
-from holdfast.types.schema import Column
-from holdfast.types.schemas import Schemas
-from holdfast.types.sources import Format, Sink, Source, TimestampSpec, WindowKind
-from holdfast.types.topology import Window
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import Schemas
+from holdfast.types.statements.sources import Format, Sink, Source, TimestampSpec, WindowKind
+from holdfast.types.statements.topology import Window
 
 __all__ = [
     "Shape",

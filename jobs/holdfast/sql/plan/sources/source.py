@@ -21,10 +21,10 @@ from holdfast.sql.plan.sources.options import (
 )
 from holdfast.sql.plan.sources.schemas import SchemaPart
 from holdfast.sql.plan.sources.sink import KEY_FORMAT, VALUE_FORMAT, event_time
-from holdfast.types.differences import DIFFERENCES, as_ksqldb
-from holdfast.types.schema import Column
-from holdfast.types.schemas import DataSchema, Schemas
-from holdfast.types.sources import Format, HeaderColumn, Source, WindowKind
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import DataSchema, Schemas
+from holdfast.types.statements.differences import DIFFERENCES, as_ksqldb
+from holdfast.types.statements.sources import Format, HeaderColumn, Source, WindowKind
 
 __all__ = ["plan_source"]
 

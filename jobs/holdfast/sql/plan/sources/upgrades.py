@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql.parse.script import Script
-from holdfast.types.schema import Column
-from holdfast.types.topology import (
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.topology import (
     TIMESTAMP,
     AggregateStep,
     DeduplicateStep,

@@ -34,8 +34,8 @@ from holdfast.tasks.processors.base import (
     TimedProcessor,
     Watermark,
 )
-from holdfast.types.column_pieces import Lazy
-from holdfast.types.topology import OFFSET, PARTITION, AggregateStep, Query
+from holdfast.types.columns.pieces import Lazy
+from holdfast.types.statements.topology import OFFSET, PARTITION, AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]
 

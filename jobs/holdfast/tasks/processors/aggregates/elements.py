@@ -22,7 +22,7 @@ from holdfast.tasks.evaluate.keys import measured_all
 from holdfast.tasks.pack.canonical import canonical_bytes
 from holdfast.tasks.pack.rows import ROW_VERSION, RowCodec
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.topology import AggregateStep, WindowKind
+from holdfast.types.statements.topology import AggregateStep, WindowKind
 
 __all__ = ["ElementCodec", "ElementSets", "calls_of", "keeps_elements"]
 

@@ -27,7 +27,7 @@ from holdfast.tasks.processors.aggregates.state import (
     state_keys_of,
 )
 from holdfast.tasks.processors.base import Changes, StoreView, TimedProcessor, Watermark
-from holdfast.types.topology import AggregateStep, Emit, Query, Window
+from holdfast.types.statements.topology import AggregateStep, Emit, Query, Window
 
 __all__ = ["RecordAggregateProcessor"]
 

@@ -19,8 +19,8 @@ from holdfast.tasks.evaluate.keys import (
 )
 from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.tasks.evaluate.sink_records import SinkRecords
-from holdfast.types.column_pieces import as_array, taken
-from holdfast.types.topology import AggregateStep, Query, WindowKind
+from holdfast.types.columns.pieces import as_array, taken
+from holdfast.types.statements.topology import AggregateStep, Query, WindowKind
 
 __all__ = ["Frame", "Results", "SinkRows"]
 

@@ -19,8 +19,8 @@ from holdfast.tasks.processors.aggregates.state import (
     pick,
 )
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
-from holdfast.types.column_pieces import as_array
-from holdfast.types.topology import SEQUENCE, TIMESTAMP
+from holdfast.types.columns.pieces import as_array
+from holdfast.types.statements.topology import SEQUENCE, TIMESTAMP
 
 __all__ = ["Groups", "Steps", "in_order", "order_of", "run", "running_time"]
 

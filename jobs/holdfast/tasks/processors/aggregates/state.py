@@ -26,11 +26,11 @@ from holdfast.tasks.processors.aggregates.elements import (
     keeps_elements,
 )
 from holdfast.tasks.processors.base import KEY, StoreView
-from holdfast.types.column_pieces import as_array
-from holdfast.types.differences import DIFFERENCES
-from holdfast.types.expressions import Expression
-from holdfast.types.schema import BIGINT, INTEGER
-from holdfast.types.topology import (
+from holdfast.types.columns.pieces import as_array
+from holdfast.types.columns.schema import BIGINT, INTEGER
+from holdfast.types.statements.differences import DIFFERENCES
+from holdfast.types.statements.expressions import Expression
+from holdfast.types.statements.topology import (
     OFFSET,
     PARTITION,
     SEQUENCE,

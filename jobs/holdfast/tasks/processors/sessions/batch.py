@@ -17,7 +17,7 @@ from holdfast.tasks.processors.aggregates.state import Columns, chunk, combined,
 from holdfast.tasks.processors.base import Changes, StoreView, Watermark
 from holdfast.tasks.processors.sessions.clusters import Clusters
 from holdfast.tasks.processors.sessions.session import SessionProcessor
-from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
+from holdfast.types.statements.topology import TIMESTAMP, AggregateStep, Query
 
 __all__ = ["Merged", "SessionBatchProcessor"]
 

@@ -17,7 +17,7 @@ from holdfast.tasks.evaluate.keys import numbered
 from holdfast.tasks.processors.aggregates.state import chunk
 from holdfast.tasks.processors.base import KEY, StoreView
 from holdfast.tasks.processors.sessions.plan import bounds_of, key_ranges, session_state_keys
-from holdfast.types.topology import TIMESTAMP, Window
+from holdfast.types.statements.topology import TIMESTAMP, Window
 
 __all__ = ["Clusters", "Stored"]
 

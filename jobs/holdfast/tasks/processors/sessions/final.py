@@ -11,7 +11,7 @@ from holdfast.tasks.processors.base import Changes, StoreView, Watermark
 from holdfast.tasks.processors.sessions.batch import Merged, Rows, SessionBatchProcessor
 from holdfast.tasks.processors.sessions.plan import split_session
 from holdfast.tasks.processors.sessions.session import SessionProcessor
-from holdfast.types.topology import TIMESTAMP
+from holdfast.types.statements.topology import TIMESTAMP
 
 __all__ = ["SessionFinalProcessor"]
 

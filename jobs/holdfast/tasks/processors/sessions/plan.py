@@ -20,7 +20,7 @@ import pyarrow as pa
 from holdfast.state.times import SIGN
 from holdfast.tasks.evaluate.keys import measured, measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.byte_columns import Parts, fixed, joined, tails
+from holdfast.types.columns.byte_columns import Parts, fixed, joined, tails
 
 __all__ = [
     "Event",

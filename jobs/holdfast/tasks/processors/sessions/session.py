@@ -25,7 +25,7 @@ from holdfast.tasks.processors.sessions.plan import (
     Sessions,
     session_state_keys,
 )
-from holdfast.types.topology import TIMESTAMP, AggregateStep, Emit, Query
+from holdfast.types.statements.topology import TIMESTAMP, AggregateStep, Emit, Query
 
 __all__ = ["SessionProcessor"]
 

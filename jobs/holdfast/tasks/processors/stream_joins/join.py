@@ -43,7 +43,7 @@ from holdfast.tasks.processors.stream_joins.rows import (
     row_keys,
 )
 from holdfast.tasks.processors.stream_joins.waiting import NEVER, Alone, Settled, Waiting
-from holdfast.types.topology import SEQUENCE, TIMESTAMP, JoinKind, JoinStep, Query
+from holdfast.types.statements.topology import SEQUENCE, TIMESTAMP, JoinKind, JoinStep, Query
 
 __all__ = ["StreamJoinProcessor"]
 

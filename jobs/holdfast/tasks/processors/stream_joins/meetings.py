@@ -12,7 +12,7 @@ import pyarrow as pa
 from holdfast.tasks.evaluate.keys import numbered
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
 from holdfast.tasks.processors.records import one_array
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE
+from holdfast.types.statements.topology import TIMESTAMP, TOMBSTONE
 
 __all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from holdfast.state.times import SIGN
 from holdfast.tasks.evaluate.keys import measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.byte_columns import Parts, fixed, joined
-from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
+from holdfast.types.columns.byte_columns import Parts, fixed, joined
+from holdfast.types.statements.topology import JoinKind, JoinStep, JoinWindow
 
 __all__ = [
     "Reach",

@@ -12,8 +12,8 @@ from holdfast.tasks.processors.base import StoreView
 from holdfast.tasks.processors.stream_joins.clock import CLOCK, FOREVER
 from holdfast.tasks.processors.stream_joins.meetings import Arrived, Rows, Stored
 from holdfast.tasks.processors.stream_joins.rows import key_of, ordered, reach_of
-from holdfast.types.byte_columns import fixed, joined
-from holdfast.types.topology import JoinKind, JoinStep
+from holdfast.types.columns.byte_columns import fixed, joined
+from holdfast.types.statements.topology import JoinKind, JoinStep
 
 __all__ = ["NEVER", "Alone", "Settled", "Waiting", "home_of"]
 

@@ -21,7 +21,7 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.types.topology import ChangesStep, Query
+from holdfast.types.statements.topology import ChangesStep, Query
 
 __all__ = ["ChangesProcessor"]
 

@@ -24,7 +24,14 @@ from holdfast.tasks.processors.records import (
     sink_rows,
 )
 from holdfast.tasks.processors.tables.subscribe import Instruction
-from holdfast.types.topology import INSTRUCTION, LEFT_KEY, VERSION, JoinKind, JoinStep, Query
+from holdfast.types.statements.topology import (
+    INSTRUCTION,
+    LEFT_KEY,
+    VERSION,
+    JoinKind,
+    JoinStep,
+    Query,
+)
 
 __all__ = ["ForeignKeyProcessor", "home_of"]
 

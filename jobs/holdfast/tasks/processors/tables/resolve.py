@@ -22,7 +22,7 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.types.topology import GONE, VERSION, Query, ResolveStep
+from holdfast.types.statements.topology import GONE, VERSION, Query, ResolveStep
 
 __all__ = ["ResolveProcessor"]
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
-from holdfast.types.topology import JoinKind, JoinStep, Query
+from holdfast.types.statements.topology import JoinKind, JoinStep, Query
 
 __all__ = ["StreamTableProcessor"]
 

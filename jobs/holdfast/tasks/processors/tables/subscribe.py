@@ -25,7 +25,7 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.types.topology import (
+from holdfast.types.statements.topology import (
     INSTRUCTION,
     LEFT_KEY,
     VERSION,

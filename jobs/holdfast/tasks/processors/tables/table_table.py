@@ -16,7 +16,7 @@ from holdfast.tasks.pack.rows import row_time
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
-from holdfast.types.topology import Emit, JoinKind, JoinStep, Query
+from holdfast.types.statements.topology import Emit, JoinKind, JoinStep, Query
 
 __all__ = ["TableTableProcessor", "home_of"]
 

@@ -18,7 +18,7 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.types.topology import Query, TableStep
+from holdfast.types.statements.topology import Query, TableStep
 
 __all__ = ["TableWhereProcessor"]
 

@@ -26,8 +26,8 @@ from holdfast.tasks.registered.json_schema.nodes import (
     takes_null,
 )
 from holdfast.tasks.registered.json_schema.parse import parse_json_schema
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import DataSchema
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema
 
 __all__ = ["JsonEncoder"]
 

@@ -22,7 +22,7 @@ from holdfast.tasks.registered.shared import (
     id_of,
     without_columns,
 )
-from holdfast.types.schema import (
+from holdfast.types.columns.schema import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
@@ -33,8 +33,8 @@ from holdfast.types.schema import (
     Column,
     SqlType,
 )
-from holdfast.types.schemas import DataSchema, Schema, SchemaKind
-from holdfast.types.sources import Format, Nullable
+from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
+from holdfast.types.statements.sources import Format, Nullable
 
 __all__ = ["JsonSchema"]
 

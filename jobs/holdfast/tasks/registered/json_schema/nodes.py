@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.types.schema import Column
+from holdfast.types.columns.schema import Column
 
 __all__ = [
     "LEVELS_MAX",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import SchemaRefused
 from holdfast.tasks.registered.json_schema.nodes import LEVELS_MAX, ONE_OF, JsonField, JsonNode
 from holdfast.tasks.registered.json_schema.references import Documents, Place
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["parse_json_schema"]
 

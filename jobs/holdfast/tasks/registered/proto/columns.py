@@ -21,7 +21,7 @@ from holdfast.tasks.registered.proto.files import (
 )
 from holdfast.tasks.registered.proto.parse import known_files
 from holdfast.tasks.registered.shared import MAP_KEYS
-from holdfast.types.schema import (
+from holdfast.types.columns.schema import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
@@ -32,7 +32,7 @@ from holdfast.types.schema import (
     Column,
     SqlType,
 )
-from holdfast.types.sources import Nullable
+from holdfast.types.statements.sources import Nullable
 
 __all__ = ["columns_of", "file_of", "oneof_field", "own_name", "proto_text"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.tasks.registered.proto.columns import oneof_field
 from holdfast.tasks.registered.proto.files import ProtoField, ProtoFile, ProtoMessage
-from holdfast.types.sources import Nullable
+from holdfast.types.statements.sources import Nullable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.tasks.registered.proto.files import ProtoError
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["logical"]
 

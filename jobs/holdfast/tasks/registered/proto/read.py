@@ -32,8 +32,8 @@ from holdfast.tasks.registered.proto.layout import (
 )
 from holdfast.tasks.registered.proto.logical import logical
 from holdfast.tasks.registered.proto.parse import known_message, whole_number
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.sources import Nullable
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.sources import Nullable
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto

@@ -35,7 +35,7 @@ from holdfast.tasks.registered.proto.layout import (
     the_field,
 )
 from holdfast.tasks.registered.proto.parse import known_message
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto

@@ -14,15 +14,15 @@ from typing import Any
 
 from holdfast.errors import SchemaRefused
 from holdfast.ingest.formats.base import Decoded, Undecodable, null_columns
-from holdfast.ingest.formats.json import JsonDecoder
-from holdfast.ingest.formats.json_fast import renamed
-from holdfast.ingest.formats.json_schema_values import READS, field_converter, record_converter
-from holdfast.ingest.formats.json_slow import SlowJson, unwrapped_value
+from holdfast.ingest.formats.json.decoder import JsonDecoder
+from holdfast.ingest.formats.json.fast import renamed
+from holdfast.ingest.formats.json.schema_values import READS, field_converter, record_converter
+from holdfast.ingest.formats.json.slow import SlowJson, unwrapped_value
 from holdfast.ingest.formats.registered import MakeReader, SchemaReader
 from holdfast.tasks.registered.json_schema.nodes import JsonNode, bare, fields_by_column
 from holdfast.tasks.registered.json_schema.parse import parse_json_schema
-from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["json_reader"]
 

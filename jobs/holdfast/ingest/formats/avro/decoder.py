@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import SchemaRefused
-from holdfast.ingest.formats.avro_aliases import rename_by_aliases
-from holdfast.ingest.formats.avro_cursor import Cursor
-from holdfast.ingest.formats.avro_readers import Read, column_readers, whole_reader
+from holdfast.ingest.formats.avro.aliases import rename_by_aliases
+from holdfast.ingest.formats.avro.cursor import Cursor
+from holdfast.ingest.formats.avro.readers import Read, column_readers, whole_reader
 from holdfast.ingest.formats.base import Decoded, Undecodable, null_columns
 from holdfast.ingest.formats.registered import MakeReader, SchemaReader
 from holdfast.tasks.registered.avro_schema import AvroNode, parse_avro
-from holdfast.types.schema import Column
-from holdfast.types.schemas import Schema
+from holdfast.types.columns.schema import Column
+from holdfast.types.columns.schemas import Schema
 
 __all__ = ["avro_reader"]
 

@@ -12,7 +12,7 @@ has the same shape if
 
 Such a record is as valid as the first, which the standard library has parsed.  Columns are cut out
 of the joined records without a look at each letter.  Any other record, for instance one with a
-missing field, is refused; `json_fast` is tried next.
+missing field, is refused; `fast` is tried next.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.ingest.formats.json_fast import finished, is_utf8
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column
+from holdfast.ingest.formats.json.fast import finished, is_utf8
+from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column
 
 __all__ = ["ShapedJson", "shaped_json"]
 

@@ -1,7 +1,7 @@
 """Decodes JSON a chunk at a time, in Arrow; refuses chunks that it may not decode exactly.
 
 The records are joined with newlines and parsed as one document.  That is safe only if every
-record is exactly one object by the rules of `json_slow`, so these are checked on the joined
+record is exactly one object by the rules of `slow`, so these are checked on the joined
 bytes, with searches that cost far less than parsing:
 
 * every record begins with `{` and ends with `}` and none holds a newline; a newline inside a
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from holdfast.ingest.formats.text import fit_time
-from holdfast.types.schema import BIGINT, INTEGER, Base, Column, SqlType
+from holdfast.types.columns.schema import BIGINT, INTEGER, Base, Column, SqlType
 
 __all__ = ["DEPTH_MAX", "FastJson", "fast_json", "finished", "is_utf8", "openers", "renamed"]
 
@@ -134,7 +134,7 @@ def _names(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _direct(type_: SqlType) -> bool:
-    """Whether Arrow reads the type from JSON as `json_slow` does."""
+    """Whether Arrow reads the type from JSON as `slow` does."""
     if type_.base is Base.ARRAY and type_.element is not None:
         return _direct(type_.element)
     if type_.base is Base.STRUCT:

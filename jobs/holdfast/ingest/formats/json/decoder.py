@@ -5,9 +5,9 @@ letters; if several fields match, the last one counts.  A missing field is NULL,
 ignored.  Numbers may be given as text; any value for a STRING becomes text.  Where ksqlDB lets a
 number wrap around, the record is undecodable here.
 
-There are three decoders.  `json_shaped` cuts columns out of a chunk whose records only differ in
-their values, and `json_fast` parses a chunk in Arrow; both refuse a chunk if they cannot guarantee
-every record.  `json_slow` decodes one record at a time, is exact, and says what is wrong with each
+There are three decoders.  `shaped` cuts columns out of a chunk whose records only differ in
+their values, and `fast` parses a chunk in Arrow; both refuse a chunk if they cannot guarantee
+every record.  `slow` decodes one record at a time, is exact, and says what is wrong with each
 bad one.  All return the same columns for the records they accept.
 """
 
@@ -19,10 +19,10 @@ from typing import cast
 import pyarrow as pa
 
 from holdfast.ingest.formats.base import Decoded, Decoder, Payloads
-from holdfast.ingest.formats.json_fast import FastJson, fast_json
-from holdfast.ingest.formats.json_shaped import ShapedJson, shaped_json
-from holdfast.ingest.formats.json_slow import SlowJson, slow_json
-from holdfast.types.schema import Column
+from holdfast.ingest.formats.json.fast import FastJson, fast_json
+from holdfast.ingest.formats.json.shaped import ShapedJson, shaped_json
+from holdfast.ingest.formats.json.slow import SlowJson, slow_json
+from holdfast.types.columns.schema import Column
 
 __all__ = ["JsonDecoder"]
 

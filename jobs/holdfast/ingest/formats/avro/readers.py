@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.ingest.formats.avro_cursor import Cursor, Rows
-from holdfast.ingest.formats.avro_leaves import leaf
+from holdfast.ingest.formats.avro.cursor import Cursor, Rows
+from holdfast.ingest.formats.avro.leaves import leaf
 from holdfast.ingest.formats.base import Undecodable
 from holdfast.tasks.registered.avro_encode import field_of
 from holdfast.tasks.registered.avro_schema import LEVELS_MAX, AvroNode, map_parts
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 __all__ = ["Read", "column_readers", "whole_reader"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.types.expressions import Expression, NamedExpression, canonical
-from holdfast.types.sources import Source
+from holdfast.types.statements.expressions import Expression, NamedExpression, canonical
+from holdfast.types.statements.sources import Source
 
 __all__ = ["Input", "JoinKind"]
 

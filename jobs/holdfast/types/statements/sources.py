@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
-from holdfast.types.schemas import DataSchema, SchemaKind
+from holdfast.types.columns.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.columns.schemas import DataSchema, SchemaKind
 
 __all__ = [
     "HEADERS",

@@ -10,9 +10,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holdfast.types.expressions import NamedExpression, canonical
-from holdfast.types.schema import Column
-from holdfast.types.topology import AggregateStep, Emit, JoinStep, ProjectStep, Query, Sink, Source
+from holdfast.types.columns.schema import Column
+from holdfast.types.statements.expressions import NamedExpression, canonical
+from holdfast.types.statements.topology import (
+    AggregateStep,
+    Emit,
+    JoinStep,
+    ProjectStep,
+    Query,
+    Sink,
+    Source,
+)
 
 __all__ = ["source_facts", "statement_facts"]
 

@@ -17,9 +17,9 @@ import orjson
 import pyarrow as pa
 
 from holdfast.ingest.formats.base import Decoded, Undecodable
-from holdfast.ingest.formats.json_fast import DEPTH_MAX, openers
+from holdfast.ingest.formats.json.fast import DEPTH_MAX, openers
 from holdfast.ingest.formats.text import fit_decimal, fit_integer, fit_time, fit_timestamp, parser
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
 
 __all__ = [
     "Converter",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from holdfast.types.inputs import Input
-from holdfast.types.sources import Source
-from holdfast.types.topology import Query, Step, Topology
+from holdfast.types.statements.inputs import Input
+from holdfast.types.statements.sources import Source
+from holdfast.types.statements.topology import Query, Step, Topology
 
 __all__ = ["for_application"]
 

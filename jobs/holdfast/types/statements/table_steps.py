@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.types.inputs import Input, JoinKind
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.columns.schema import Base, Column, SqlType
+from holdfast.types.statements.inputs import Input, JoinKind
 
 __all__ = [
     "GONE",

@@ -9,11 +9,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from holdfast.ingest.formats.avro_cursor import Cursor, Rows
+from holdfast.ingest.formats.avro.cursor import Cursor, Rows
 from holdfast.ingest.formats.base import Undecodable
 from holdfast.ingest.formats.text import fit_unscaled
 from holdfast.tasks.registered.avro_schema import AvroNode
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.columns.schema import Base, SqlType
 
 __all__ = ["leaf"]
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.types.expressions import Expression, NamedExpression, canonical
-from holdfast.types.inputs import Input, JoinKind
-from holdfast.types.schema import SqlType
-from holdfast.types.sources import (
+from holdfast.types.columns.schema import SqlType
+from holdfast.types.statements.expressions import Expression, NamedExpression, canonical
+from holdfast.types.statements.inputs import Input, JoinKind
+from holdfast.types.statements.sources import (
     HEADERS,
     HEADERS_TYPE,
     META_COLUMNS,
@@ -34,7 +34,7 @@ from holdfast.types.sources import (
     TimestampSpec,
     WindowKind,
 )
-from holdfast.types.table_steps import (
+from holdfast.types.statements.table_steps import (
     GONE,
     INSTRUCTION,
     LEFT_KEY,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from holdfast.ingest.formats.base import Undecodable
-from holdfast.ingest.formats.json_slow import (
+from holdfast.ingest.formats.json.slow import (
     Converter,
     Fields,
     by_name,
@@ -16,7 +16,7 @@ from holdfast.ingest.formats.json_slow import (
 )
 from holdfast.ingest.formats.text import fit_unscaled, parse_base64
 from holdfast.tasks.registered.json_schema.nodes import JsonField, JsonNode, bare, fields_by_column
-from holdfast.types.schema import STRING, Base, Column, SqlType
+from holdfast.types.columns.schema import STRING, Base, Column, SqlType
 
 __all__ = ["READS", "field_converter", "record_converter"]
 

@@ -1,0 +1,1 @@
+"""Avro, decoded a column at a time, from any writer's schema."""
