@@ -22,7 +22,7 @@ from typing import Any
 import click
 import orjson
 
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 __all__ = ["RUNS", "Ended", "MutantRun", "as_table", "main", "outcome_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 __all__ = ["Consumer"]
 

@@ -9,7 +9,7 @@ import struct
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 __all__ = ["PodApi"]
 

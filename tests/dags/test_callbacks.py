@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 StandIn = Callable[[str], Path]
 REFUSED = "echo 'Error: Too bad: it is too bad.' >&2; exit 2"

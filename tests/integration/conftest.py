@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.local.registry import LocalRegistry
-from tests.support.s3_server import S3Server
+from tests.support.servers.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from holdfast.types.status import JobStatus
 from tests.integration.ingest import topics
 from tests.integration.transport.settling import await_settled
 from tests.security.odd_records import COLUMNS, Odd, odd_records
-from tests.support.running_job import WAIT_S, RunningJob
+from tests.support.jobs.running_job import WAIT_S, RunningJob
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -20,7 +20,7 @@ from holdfast.config.secrets import is_secret, names_file, redacted
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.errors import InvalidConfig, KafkaUnavailable
 from holdfast.transport.cluster.admin import Admin
-from tests.support.secured_kafka import PASSWORD, SecuredKafka, Way
+from tests.support.servers.secured_kafka import PASSWORD, SecuredKafka, Way
 
 CANARY, USER = PASSWORD, "clerk"
 _SQL = """CREATE STREAM s (k STRING KEY, v INT)

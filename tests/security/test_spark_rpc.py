@@ -20,7 +20,7 @@ from holdfast.deploy.kubernetes import release_secrets
 from holdfast.deploy.kubernetes.release_secrets import KEY, PEER_KEY, fill, fill_peers
 from holdfast.errors import Refused, Retriable
 from tests.security.kubernetes_spark import ANOTHER, ROOT, SECRET
-from tests.support.kubernetes_api import Asked, in_a_pod
+from tests.support.servers.kubernetes_api import Asked, in_a_pod
 
 
 @pytest.fixture(scope="module")

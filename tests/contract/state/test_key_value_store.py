@@ -17,7 +17,7 @@ from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.store import KeyValueStore
 from tests.simulation.fakes.database import Database
 from tests.simulation.fakes.disk import Disk
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 _DISK = Disk(random.Random(0))  # what the simulation has in the place of RocksDB
 _DATABASE = Database()  # and of Redis

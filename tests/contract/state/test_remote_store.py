@@ -34,9 +34,9 @@ from holdfast.state.remote.table import RemoteTable
 from holdfast.state.table_store import StorePosition
 from holdfast.state.volume import claim
 from tests.simulation.fakes.database import Database
-from tests.support.certificates import Authority
-from tests.support.dynamodb_server import DynamoServer, in_environment
-from tests.support.redis_server import RedisServer
+from tests.support.servers.certificates import Authority
+from tests.support.servers.dynamodb_server import DynamoServer, in_environment
+from tests.support.servers.redis_server import RedisServer
 
 NAME = "app/ctas_t/0"
 BEFORE = {b"%02d" % n: b"old" for n in range(10)}

@@ -20,7 +20,7 @@ from tests.e2e.cluster.kube import (
     POD_SECURITY,
     kubectl,
 )
-from tests.support.s3_server import credentials, proxy_command, proxy_jars, proxy_settings
+from tests.support.servers.s3_server import credentials, proxy_command, proxy_jars, proxy_settings
 
 __all__ = ["PORT", "environment", "s3_pod"]
 

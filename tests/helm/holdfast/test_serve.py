@@ -17,8 +17,8 @@ from holdfast.serve.cluster.members import Plan
 from holdfast.serve.workers.pool import Workers
 from tests.helm.conftest import CHARTS, Manifest, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named
-from tests.support.kubernetes_api import in_a_pod
-from tests.support.release_cluster import Cluster, pod
+from tests.support.servers.kubernetes_api import in_a_pod
+from tests.support.servers.release_cluster import Cluster, pod
 
 _PROCESS_BYTES = 64 << 20  # what the chart counts for a process before its first statement
 

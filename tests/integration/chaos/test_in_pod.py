@@ -14,7 +14,7 @@ from holdfast.config.settings import StateSettings
 from holdfast.errors import StoreUnavailable
 from holdfast.state import open_table_store
 from holdfast.state.table_store import StorePosition
-from tests.support.redis_server import RedisServer
+from tests.support.servers.redis_server import RedisServer
 
 PASSWORD = "canary"
 

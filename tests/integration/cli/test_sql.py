@@ -16,7 +16,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.columns.schemas import Schema, SchemaKind
 from holdfast.types.statements.topology import Topology
-from tests.support.counting_registry import CountingRegistry
+from tests.support.servers.counting_registry import CountingRegistry
 
 Name = Callable[[str], str]
 

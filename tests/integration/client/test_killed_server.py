@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.client import Changes, Client
 from holdfast.local.broker import BrokerStatus
+from tests.support.jobs.table_job import TableJob, settings_of
 from tests.support.serve import plain_http as plain
 from tests.support.serve.processes import Servers
-from tests.support.table_job import TableJob, settings_of
 
 KEYS = 50
 EVERY = Counter(f"k{i}" for i in range(KEYS))

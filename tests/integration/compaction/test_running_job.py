@@ -15,8 +15,8 @@ import pytest
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.ids import changelog_topic
 from tests.integration.compaction.applying import own_settings
-from tests.support.running_job import WAIT_S
-from tests.support.totals_job import TotalsJob
+from tests.support.jobs.running_job import WAIT_S
+from tests.support.jobs.totals_job import TotalsJob
 
 pytestmark = pytest.mark.timeout(900)
 SENT = 16_000  # eight batches

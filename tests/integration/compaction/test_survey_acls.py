@@ -25,7 +25,7 @@ from tests.integration.compaction.applying import (
     planned,
 )
 from tests.integration.compaction.changelogs import make_changelog
-from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 _APP = "guarded"
 _TOPIC = f"{_APP}-ctas_t-changelog"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.frames.statements import events_of, saved_job
-from tests.support.saved_job import Event, SavedJob
+from tests.support.jobs.saved_job import Event, SavedJob
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.support.saved_job import Event, SavedJob
+from tests.support.jobs.saved_job import Event, SavedJob
 
 __all__ = ["EXPECTED", "STATEMENTS", "Row", "events_of", "expected", "saved_job"]
 

@@ -14,7 +14,7 @@ from holdfast.cli.savepoint.export import command
 from holdfast.errors import InvalidConfig, Refused, SnapshotDamaged
 from tests.integration.frames.conftest import Saved
 from tests.integration.frames.statements import EXPECTED, events_of, expected, saved_job
-from tests.support.saved_job import ATTEMPT
+from tests.support.jobs.saved_job import ATTEMPT
 
 
 def _export(tmp_path: Path, uri: str, *arguments: str) -> Result:

@@ -29,8 +29,8 @@ from tests.integration.frames.statements import (
     expected,
     saved_job,
 )
-from tests.support.s3_server import S3Server
-from tests.support.saved_job import ATTEMPT, Event, SavedJob
+from tests.support.jobs.saved_job import ATTEMPT, Event, SavedJob
+from tests.support.servers.s3_server import S3Server
 
 
 def rows_of(table: SavedTable) -> list[Row]:

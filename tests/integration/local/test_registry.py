@@ -32,7 +32,7 @@ from holdfast.transport.registry import open_registry
 from holdfast.types.columns.schema import STRING, Column
 from holdfast.types.columns.schemas import SchemaKind
 from holdfast.types.statements.sources import Format
-from tests.support.registry_2 import registry_2
+from tests.support.servers.registry_2 import registry_2
 
 _AVRO = '{"type": "record", "name": "R", "fields": [{"name": "f%d", "type": "int"}]}'
 _MANY = 200

@@ -18,7 +18,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 SQL = """
 CREATE STREAM s (shop STRING, visitor STRING, spent DOUBLE)

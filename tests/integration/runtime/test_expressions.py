@@ -17,7 +17,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import dead_letter_topic
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 FUNCTIONS = """
 from holdfast import function

@@ -18,8 +18,8 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import changelog_topic, dead_letter_topic
 from holdfast.types.status import JobState, JobStatus, QueryState
-from tests.support.running_job import WAIT_S
-from tests.support.totals_job import TotalsJob
+from tests.support.jobs.running_job import WAIT_S
+from tests.support.jobs.totals_job import TotalsJob
 
 ONE_EXECUTOR = ("--set", "executors=1")  # a job starts for three quarters of the CPU time
 GARBAGE = [b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"]

@@ -18,7 +18,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 SQL = """
 CREATE STREAM orders (id VARCHAR KEY, customer VARCHAR, amount BIGINT)

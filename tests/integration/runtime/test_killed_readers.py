@@ -19,7 +19,7 @@ from holdfast.deploy.local.processes import signal_all, tree_of
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
-from tests.support.running_job import WAIT_S, RunningJob
+from tests.support.jobs.running_job import WAIT_S, RunningJob
 
 # The first call in each process tells its pid and waits until the test has killed one of them.
 FUNCTIONS = """

@@ -24,8 +24,8 @@ from holdfast.types.births import machine
 from holdfast.types.ids import driver_group
 from holdfast.types.status import JobStatus
 from tests.support.clock import jump
-from tests.support.running_job import WAIT_S
-from tests.support.totals_job import TotalsJob
+from tests.support.jobs.running_job import WAIT_S
+from tests.support.jobs.totals_job import TotalsJob
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -25,7 +25,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import dead_letter_topic
 from holdfast.types.status import JobStatus
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(900)
 

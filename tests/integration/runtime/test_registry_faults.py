@@ -22,15 +22,15 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import dead_letter_topic
 from holdfast.types.status import JobStatus
-from tests.support.faulty_registry import Fault, FaultyRegistry
-from tests.support.registered_writers import (
+from tests.support.jobs.running_job import RunningJob
+from tests.support.servers.faulty_registry import Fault, FaultyRegistry
+from tests.support.values.registered_writers import (
     FORMATS,
     bad_payloads,
     decoded,
     encoded,
     schema_text,
 )
-from tests.support.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(1_200)
 

@@ -12,9 +12,9 @@ from holdfast.config.settings import RemoteSettings
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.remote.opening import RemoteStores
 from holdfast.types.status import JobStatus
-from tests.support.dynamodb_server import DynamoServer, in_environment
-from tests.support.redis_server import RedisServer
-from tests.support.totals_job import TotalsJob, partitions_of, records_of
+from tests.support.jobs.totals_job import TotalsJob, partitions_of, records_of
+from tests.support.servers.dynamodb_server import DynamoServer, in_environment
+from tests.support.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -27,7 +27,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import changelog_topic
 from holdfast.types.statements.internal_topics import for_application
 from holdfast.types.status import JobStatus
-from tests.support.chained_job import ChainedJob, Events
+from tests.support.jobs.chained_job import ChainedJob, Events
 
 pytestmark = pytest.mark.timeout(900)
 

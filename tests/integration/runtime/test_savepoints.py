@@ -12,7 +12,7 @@ from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.snapshots.savepoints import Savepoint, SavepointPlace
 from holdfast.types.status import JobStatus
-from tests.support.chained_job import ChainedJob, Events
+from tests.support.jobs.chained_job import ChainedJob, Events
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -12,9 +12,9 @@ from pyarrow import fs
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.status import JobStatus, PartitionStatus
-from tests.support.running_job import WAIT_S
-from tests.support.s3_server import S3Server
-from tests.support.totals_job import TotalsJob, partitions_of, records_of
+from tests.support.jobs.running_job import WAIT_S
+from tests.support.jobs.totals_job import TotalsJob, partitions_of, records_of
+from tests.support.servers.s3_server import S3Server
 
 pytestmark = pytest.mark.timeout(900)
 

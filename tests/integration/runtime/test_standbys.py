@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.status import ExecutorStatus, JobStatus
-from tests.support.totals_job import TotalsJob, partitions_of, records_of
+from tests.support.jobs.totals_job import TotalsJob, partitions_of, records_of
 
 pytestmark = pytest.mark.timeout(900)
 

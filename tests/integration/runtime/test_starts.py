@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.status import JobState
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(300)
 SQL = """

@@ -17,7 +17,7 @@ from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.ids import changelog_topic, progress_topic
-from tests.support.table_job import settings_of
+from tests.support.jobs.table_job import settings_of
 
 SQL = """
 CREATE STREAM a (id STRING KEY, v STRING) WITH (KAFKA_TOPIC='{topic}-a', VALUE_FORMAT='JSON');

@@ -13,8 +13,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
-from tests.support.otlp_receiver import OtlpReceiver, facts
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
+from tests.support.servers.otlp_receiver import OtlpReceiver, facts
 
 pytestmark = pytest.mark.timeout(600)
 SQL = """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.secured_kafka import SecuredKafka
+from tests.support.servers.secured_kafka import SecuredKafka
 
 
 @pytest.fixture(scope="session")

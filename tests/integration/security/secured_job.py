@@ -12,7 +12,7 @@ import yaml
 from holdfast.config.secrets import FILE, is_secret
 from holdfast.sql import compile_text
 from holdfast.types.acls import Names, Part, bindings, needs_of
-from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 __all__ = ["SecuredJob"]
 

@@ -18,7 +18,7 @@ from holdfast.types.acls import Operation, Part, Resource, bindings, needs_of
 from holdfast.types.components import QUERY, TOPIC
 from holdfast.types.ids import consumer_group
 from tests.integration.security.secured_job import SecuredJob
-from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -52,8 +52,8 @@ from holdfast.types.ids import (
 )
 from holdfast.types.statements.topology import Query
 from holdfast.types.status import QueryState
-from tests.support.secured_kafka import SecuredKafka, Way
-from tests.support.table_job import STATEMENTS, TableJob, settings_of
+from tests.support.jobs.table_job import STATEMENTS, TableJob, settings_of
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 _APP, _TOPIC, _SINK, _DEAD = "shop", "orders", "orders-counts", "spoiled"
 _QUERY = "ctas_counts"

@@ -17,8 +17,8 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.tokens import token_of
 from holdfast.types.acls import Binding, Operation, Resource
-from tests.support.certificates import Authority
-from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.servers.certificates import Authority
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 _TOPIC, _ID = "ways", "ways-1"
 _NEEDED = [

@@ -24,7 +24,7 @@ from holdfast.types.acls import Names, Part, bindings, needs_of
 from tests.integration.compaction.applying import applied, applying, planned, surveyed
 from tests.integration.compaction.changelogs import make_changelog
 from tests.integration.security.secured_job import SecuredJob
-from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.servers.secured_kafka import SecuredKafka, Way
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,9 +12,9 @@ from holdfast.serve.console.app import Console
 from holdfast.serve.console.jobs import Beside
 from tests.support.browser import Chromium, Page
 from tests.support.console.world import JOB, World
-from tests.support.kubernetes_api import in_a_pod
-from tests.support.release_cluster import OOM_KILLED, Cluster, pod
 from tests.support.serve.http_world import served
+from tests.support.servers.kubernetes_api import in_a_pod
+from tests.support.servers.release_cluster import OOM_KILLED, Cluster, pod
 
 DRIVER, EXECUTOR = f"{JOB}-driver-0", f"{JOB}-executor-0"
 

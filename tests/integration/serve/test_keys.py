@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.serve.tables.literals import state_key
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.columns.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
-from tests.support.expressions import source_column
-from tests.support.spark_keys import state_key_sql
+from tests.support.values.expressions import source_column
+from tests.support.values.spark_keys import state_key_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

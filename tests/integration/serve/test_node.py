@@ -26,7 +26,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.reader import PartitionReader
 from tests.integration.ingest.topics import add_partitions
-from tests.support.table_job import TableJob, settings_of
+from tests.support.jobs.table_job import TableJob, settings_of
 
 WAIT_S = 60.0
 

@@ -22,8 +22,8 @@ from holdfast.serve.follow.restorer import Restorer
 from holdfast.serve.http.server import Listen
 from holdfast.serve.node import Node
 from holdfast.serve.server import answering
-from tests.support.certificates import Authority
-from tests.support.table_job import TableJob, settings_of
+from tests.support.jobs.table_job import TableJob, settings_of
+from tests.support.servers.certificates import Authority
 
 TOKEN = "of all servers"
 WAIT_S = 30.0

@@ -22,8 +22,8 @@ from holdfast.serve.query.streams import Streams
 from holdfast.transport.cluster.admin import Admin
 from tests.integration.ingest.topics import add_partitions
 from tests.integration.serve.test_node import level, server
+from tests.support.jobs.table_job import TableJob, settings_of
 from tests.support.serve.served import DictCatalog, DictReader
-from tests.support.table_job import TableJob, settings_of
 
 WAIT_S = 30.0
 EARLIEST = {"auto.offset.reset": "earliest"}

@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from holdfast.local.broker import BrokerStatus
+from tests.support.jobs.table_job import TableJob, settings_of
 from tests.support.serve.processes import Servers
-from tests.support.table_job import TableJob, settings_of
 
 WAIT_S = 60.0
 KEYS = 200

@@ -21,7 +21,7 @@ from holdfast.sql import compile_text
 from holdfast.transport.idempotent_producer import Producer
 from tests.integration.ingest import topics
 from tests.integration.serve.test_node import holds_all, until
-from tests.support.table_job import settings_of
+from tests.support.jobs.table_job import settings_of
 
 DECLARED = (
     "CREATE TABLE people (id STRING PRIMARY KEY, age {type}) "

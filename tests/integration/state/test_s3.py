@@ -13,7 +13,7 @@ from holdfast.state.snapshots.archive import Archive
 from holdfast.state.snapshots.manifest import Manifest
 from holdfast.state.snapshots.places import opened
 from holdfast.state.table_store import StorePosition
-from tests.support.s3_server import S3Server, _check_jars
+from tests.support.servers.s3_server import S3Server, _check_jars
 
 STORE = "app/ctas_t/0"
 TOPIC = "4VPab5/8RoCls6+oUepmWg"

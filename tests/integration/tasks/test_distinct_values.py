@@ -28,8 +28,8 @@ from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.statements.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
 from tests.integration.transport.settling import await_settled
-from tests.support.packed import packed_table
-from tests.support.table_job import settings_of
+from tests.support.jobs.packed import packed_table
+from tests.support.jobs.table_job import settings_of
 
 VALUES, BATCHES = 300_000, 10
 STATEMENTS = """

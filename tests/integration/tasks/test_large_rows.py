@@ -15,7 +15,7 @@ from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.partitioner import state_partition
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
-from tests.support.table_job import TableJob, settings_of
+from tests.support.jobs.table_job import TableJob, settings_of
 
 WIDE = {"max.message.bytes": "3000000"}
 

@@ -23,7 +23,7 @@ from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.statements.topology import AggregateStep
 from tests.simulation.histories.checks import check_exact
 from tests.simulation.jobs import one_table as history
-from tests.support.expressions import condition
+from tests.support.values.expressions import condition
 
 SEED = 5
 KEYS = len(history.expected(SEED))

@@ -36,7 +36,7 @@ from tests.integration.upgrade.written import (
     load_aggregates,
     unpack_folder,
 )
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(900)
 

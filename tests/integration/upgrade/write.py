@@ -40,7 +40,7 @@ from tests.integration.upgrade.written import (
     Written,
     pack_folder,
 )
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 __all__ = ["PROPERTIES", "produce", "read_all", "write"]
 

@@ -24,7 +24,7 @@ from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.statements.topology import Emit, Source, Window, WindowKind
 from holdfast.types.times import FOREVER, NO_TIME
-from tests.support.grouped_rows import Grouped, Record, query_of
+from tests.support.jobs.grouped_rows import Grouped, Record, query_of
 
 WINDOW = Window(WindowKind.TUMBLING, 100, 100, 10, 110)
 SINK_PARTITIONS = 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.serve.contract import EVERY_WINDOW, WindowBounds
 from holdfast.serve.tables import ChangelogTable, StoredTable, candidates
 from holdfast.types.statements.topology import Query, Topology, Window, WindowKind
-from tests.support.grouped_rows import Grouped, Record, query_of
+from tests.support.jobs.grouped_rows import Grouped, Record, query_of
 
 WINDOWS = {
     "none": None,

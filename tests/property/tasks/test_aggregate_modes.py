@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.processors.sessions.session import SessionProcessor
 from holdfast.types.statements.topology import Emit, Window, WindowKind
-from tests.support.grouped_rows import Grouped, Record, query_of
+from tests.support.jobs.grouped_rows import Grouped, Record, query_of
 
 GAP = 10
 SESSIONS = Window(WindowKind.SESSION, GAP, GAP, 1_000, 2_000)

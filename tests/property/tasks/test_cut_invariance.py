@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from holdfast.tasks.aggregates.registry import names
 from holdfast.tasks.aggregates.user import registered
 from holdfast.types.statements.topology import TIMESTAMP, AggregateStep, Query
-from tests.support.cut_runner import CutRunner, Row
-from tests.support.special_values import EXACT, ROUNDED, VALUES, aggregated, declared
+from tests.support.jobs.cut_runner import CutRunner, Row
+from tests.support.values.special_values import EXACT, ROUNDED, VALUES, aggregated, declared
 
 GRACE = "GRACE PERIOD 1 DAY"
 WINDOWS = {

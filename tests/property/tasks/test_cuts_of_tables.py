@@ -20,8 +20,8 @@ from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.evaluate.doubles import rank
 from holdfast.types.columns.schema import DOUBLE, STRING, Base
 from holdfast.types.statements.topology import SEQUENCE, TIMESTAMP, Query
-from tests.support.cut_runner import CutRunner, cut, state_key
-from tests.support.row_runner import Record, RowRunner, Sent
+from tests.support.jobs.cut_runner import CutRunner, cut, state_key
+from tests.support.jobs.row_runner import Record, RowRunner, Sent
 
 _TEXT = """
 SET 'emit' = '{emit}';

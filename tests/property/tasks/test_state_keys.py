@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from holdfast.tasks.evaluate.as_numbers import as_numbers
 from holdfast.tasks.evaluate.keys import decode_keys
 from holdfast.tasks.pack.key_columns import state_keys
-from tests.support.expressions import source_column
-from tests.support.key_values import KeyRows, key_rows
-from tests.support.spark_keys import state_key_sql
+from tests.support.values.expressions import source_column
+from tests.support.values.key_values import KeyRows, key_rows
+from tests.support.values.spark_keys import state_key_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

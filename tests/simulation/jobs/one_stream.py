@@ -29,7 +29,7 @@ from holdfast.types.statements.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import source_column
+from tests.support.values.expressions import source_column
 
 BATCHES = 3
 SIZE = 10

@@ -40,7 +40,7 @@ from holdfast.types.statements.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import duckdb_column, source_column
+from tests.support.values.expressions import duckdb_column, source_column
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING),))
 BATCHES = 4

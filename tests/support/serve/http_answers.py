@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 __all__ = ["answering"]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from holdfast.local.probe import free_ports
-from tests.support.table_job import TableJob
+from tests.support.jobs.table_job import TableJob
 
 __all__ = ["Servers"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.deploy.kubernetes.release_pods import PodsOfRelease
 from holdfast.errors import HoldfastError, Refused, Retriable
-from tests.support.kubernetes_api import in_a_pod
-from tests.support.release_cluster import OOM_KILLED, Cluster, pod
+from tests.support.servers.kubernetes_api import in_a_pod
+from tests.support.servers.release_cluster import OOM_KILLED, Cluster, pod
 
 DRIVER, EXECUTOR, GONE = "movies-driver-0", "movies-executor-0", "movies-executor-1"
 

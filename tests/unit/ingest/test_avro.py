@@ -29,7 +29,7 @@ from holdfast.types.columns.schema import (
 )
 from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.statements.sources import Format
-from tests.support.away_registry import AwayRegistry
+from tests.support.servers.away_registry import AwayRegistry
 
 _AVRO = LANGUAGES[Format.AVRO]
 _DECIMAL = SqlType(Base.DECIMAL, 12, 3)

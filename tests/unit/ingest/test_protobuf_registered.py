@@ -30,7 +30,7 @@ from holdfast.types.columns.schema import (
 )
 from holdfast.types.columns.schemas import DataSchema, Schema, SchemaKind
 from holdfast.types.statements.sources import Format, Nullable
-from tests.support.away_registry import AwayRegistry
+from tests.support.servers.away_registry import AwayRegistry
 
 _LANGUAGE = LANGUAGES[Format.PROTOBUF]
 _HEAD = b"\0\0\0\0\1"

@@ -23,7 +23,7 @@ from holdfast.sql.plan.aggregate import evaluated
 from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.types.columns.schema import Column, SqlType
 from holdfast.types.statements.expressions import Expression, NamedExpression
-from tests.support.spark_functions import register_calls
+from tests.support.values.spark_functions import register_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from holdfast.types.statements.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, source_column
+from tests.support.values.expressions import condition, duckdb_column, source_column
 
 S = (
     "CREATE STREAM s (k STRING, i INT, d DOUBLE, n DECIMAL(8, 2), ts BIGINT, m MAP<STRING, INT>, "

@@ -8,7 +8,7 @@ from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.types.columns.schema import BIGINT, INTEGER, Column
 from holdfast.types.statements.topology import JoinStep, ProjectStep, Topology, statements
-from tests.support.expressions import named
+from tests.support.values.expressions import named
 
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.sql import compile_text
 from holdfast.types.columns.schema import Base, SqlType
 from holdfast.types.statements.topology import AggregateStep, Query
-from tests.support.spark_functions import register_calls
+from tests.support.values.spark_functions import register_calls
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import BOTH, ROW, SOURCE, SPARK_ONLY
 

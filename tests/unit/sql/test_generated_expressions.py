@@ -20,7 +20,7 @@ from holdfast.sql import compile_text
 from holdfast.sql.functions.catalog import function_names, lookup_function
 from holdfast.sql.functions.signatures import Overload, Pattern
 from holdfast.types.statements.topology import AggregateStep, ProjectStep
-from tests.support.spark_functions import register_calls
+from tests.support.values.spark_functions import register_calls
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import ROW, SOURCE
 

@@ -15,7 +15,7 @@ from holdfast.types.statements.topology import (
     Query,
     TimestampSpec,
 )
-from tests.support.expressions import source_column
+from tests.support.values.expressions import source_column
 
 S = (
     "CREATE STREAM s (id INT KEY, b STRING, c BIGINT, p STRUCT<x INT, y STRING>) "

@@ -18,7 +18,7 @@ from holdfast.types.statements.topology import (
     Topology,
     WindowKind,
 )
-from tests.support.expressions import source_column
+from tests.support.values.expressions import source_column
 
 SOURCES = """\
 CREATE TABLE rooms (nr INT PRIMARY KEY, floor INT, beds INT)

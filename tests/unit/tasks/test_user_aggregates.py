@@ -13,8 +13,8 @@ from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
 from holdfast.types.statements.topology import AggregateStep
-from tests.support.packed import packed_table
-from tests.support.rows_view import RowsView
+from tests.support.jobs.packed import packed_table
+from tests.support.jobs.rows_view import RowsView
 
 FUNCTIONS = """
 from holdfast import aggregate

@@ -9,8 +9,8 @@ import pytest
 from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.transport.registry import AskedSeldom, MemoryRegistry
 from holdfast.types.columns.schemas import Schema, SchemaKind
-from tests.support.away_registry import AwayRegistry
-from tests.support.counting_registry import CountingRegistry
+from tests.support.servers.away_registry import AwayRegistry
+from tests.support.servers.counting_registry import CountingRegistry
 
 _SCHEMA = Schema(SchemaKind.AVRO, '"string"')
 

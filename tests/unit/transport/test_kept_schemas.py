@@ -10,7 +10,7 @@ from holdfast.errors import RegistryUnavailable, SchemaMissing
 from holdfast.transport.registry import MemoryRegistry
 from holdfast.transport.registry.kept import KeptSchemas, folder_of_executor
 from holdfast.types.columns.schemas import Schema, SchemaKind
-from tests.support.away_registry import AwayRegistry
+from tests.support.servers.away_registry import AwayRegistry
 
 _SCHEMA = Schema(SchemaKind.PROTOBUF, "message ü {}", (("a.proto", "x"), ("b.proto", "y")))
 

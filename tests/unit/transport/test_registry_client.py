@@ -13,8 +13,8 @@ from holdfast.errors import RegistryUnavailable, SchemaMissing, SchemaRefused
 from holdfast.local.probe import free_port
 from holdfast.transport.registry import RegistryClient
 from holdfast.types.columns.schemas import ANSWER_BYTES_MAX, READY_PAGE, Schema, SchemaKind
-from tests.support.faulty_registry import Fault, FaultyRegistry
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.faulty_registry import Fault, FaultyRegistry
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 _SCHEMA = Schema(SchemaKind.JSON, '{"type": "string"}')
 _TOLD = {

@@ -15,7 +15,7 @@ from holdfast.types.statements.topology import (
     Source,
     Topology,
 )
-from tests.support.expressions import source_column
+from tests.support.values.expressions import source_column
 
 KEY = Column("K", STRING)
 KEYS = (source_column(KEY),)

@@ -16,10 +16,10 @@ from holdfast.errors import InvalidConfig
 from holdfast.serve.http.guard.access import token_hash
 from holdfast.serve.http.request import Limits
 from holdfast.serve.http.server import Listen
-from tests.support.certificates import Authority
 from tests.support.serve import plain_http as plain
 from tests.support.serve.http_world import Served, served
 from tests.support.serve.tokens import bearer, tokens_file
+from tests.support.servers.certificates import Authority
 
 ASK = {"sql": "SELECT ONE WHERE NAME = 'private' AND COUNT > 17"}
 

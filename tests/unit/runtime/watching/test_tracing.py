@@ -17,7 +17,7 @@ from holdfast.runtime.watching.tracing import Tracer, open_tracer
 from holdfast.sql import compile_text
 from holdfast.tasks.plan import Batch
 from holdfast.types.ids import OffsetRange
-from tests.support.otlp_receiver import OtlpReceiver
+from tests.support.servers.otlp_receiver import OtlpReceiver
 
 SQL = """
 CREATE STREAM s (k VARCHAR) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');

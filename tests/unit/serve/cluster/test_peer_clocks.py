@@ -19,7 +19,7 @@ from holdfast.serve.contract import (
 )
 from holdfast.serve.follow.local import Terms
 from holdfast.types.freshness import age_s
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 _CHECKED_S = 2.0  # so long ago the peer heard from Kafka
 

@@ -11,8 +11,8 @@ from holdfast.deploy.kubernetes.release_pods import PodsOfRelease
 from holdfast.serve.console.app import Console
 from holdfast.serve.console.jobs import Beside
 from tests.support.console.world import JOB, World
-from tests.support.kubernetes_api import in_a_pod
-from tests.support.release_cluster import OOM_KILLED, Cluster, pod
+from tests.support.servers.kubernetes_api import in_a_pod
+from tests.support.servers.release_cluster import OOM_KILLED, Cluster, pod
 from tests.unit.serve.console.test_app import GUEST, Asking
 
 DRIVER = f"{JOB}-driver-0"

@@ -25,8 +25,8 @@ from holdfast.serve.workers.pool import Interrupt, Worker, Workers
 from holdfast.sql.read.asked import EVERYTHING, Read
 from holdfast.types.columns.schema import BIGINT, Column
 from holdfast.types.statements.sources import Source
-from tests.support.expressions import named
 from tests.support.serve.served import stored_json
+from tests.support.values.expressions import named
 from tests.unit.serve.query.shop import SCAN, Shop
 
 

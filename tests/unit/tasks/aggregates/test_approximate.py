@@ -23,8 +23,8 @@ from holdfast.tasks.aggregates.sketches import CountSketch, QuantileSketch, Sket
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.statements.topology import Query
-from tests.support.packed import packed_parts, packed_table
-from tests.support.rows_view import RowsView
+from tests.support.jobs.packed import packed_parts, packed_table
+from tests.support.jobs.rows_view import RowsView
 
 SQL = """
 {settings}

@@ -34,9 +34,9 @@ from holdfast.types.statements.topology import (
     AggregateStep,
     Query,
 )
-from tests.support.nasty_rows import BATCHES, CALLS, query_of
-from tests.support.packed import packed_table
-from tests.support.rows_view import RowsView
+from tests.support.jobs.packed import packed_table
+from tests.support.jobs.rows_view import RowsView
+from tests.support.values.nasty_rows import BATCHES, CALLS, query_of
 
 _FOUND = json.loads(Path(__file__).with_name("results.json").read_text(encoding="utf-8"))
 GROUPS: list[str] = _FOUND["groups"]

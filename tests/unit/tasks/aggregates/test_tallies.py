@@ -10,7 +10,7 @@ import pytest
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.types.statements.topology import AggregateStep
-from tests.support.special_values import aggregated
+from tests.support.values.special_values import aggregated
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from holdfast.tasks.evaluate.keys import (
 )
 from holdfast.types.columns.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.statements.topology import Format, NamedExpression, Sink
-from tests.support.expressions import named
-from tests.support.spark_keys import state_key_sql
+from tests.support.values.expressions import named
+from tests.support.values.spark_keys import state_key_sql
 
 DECIMAL = SqlType(Base.DECIMAL, 9, 2)
 INNER = SqlType(Base.STRUCT, fields=(Column("C", DECIMAL), Column("T", SqlType(Base.TIMESTAMP))))

@@ -12,8 +12,8 @@ from holdfast.sql import compile_text
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.statements.topology import Query
-from tests.support.packed import packed_parts, packed_table
-from tests.support.rows_view import RowsView
+from tests.support.jobs.packed import packed_parts, packed_table
+from tests.support.jobs.rows_view import RowsView
 
 SQL = """
 CREATE STREAM s (k STRING, x BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');

@@ -19,7 +19,7 @@ from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.pack.folds import Folding, Groups, first_rows, fold, grouped
 from holdfast.types.columns.schema import DOUBLE, Column
 from holdfast.types.statements.topology import AggregateCall
-from tests.support.expressions import source_column
+from tests.support.values.expressions import source_column
 
 X = source_column(Column("X", DOUBLE)).expression
 NUMBERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))

@@ -17,7 +17,7 @@ from holdfast.tasks.processors.aggregates.state import payload_schema
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
 from holdfast.types.statements.topology import AggregateStep, Query
-from tests.support.rows_view import RowsView
+from tests.support.jobs.rows_view import RowsView
 
 DECLARED = """
 CREATE STREAM sales (id VARCHAR KEY, who VARCHAR, region BIGINT, small INTEGER, amount BIGINT,

@@ -40,9 +40,9 @@ from holdfast.types.statements.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, named, source_column
-from tests.support.packed import packed_tables
-from tests.support.rows_view import RowsView
+from tests.support.jobs.packed import packed_tables
+from tests.support.jobs.rows_view import RowsView
+from tests.support.values.expressions import condition, duckdb_column, named, source_column
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
 SCHEMA = pa.schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.types.statements.topology import Emit, Window, WindowKind
-from tests.support.grouped_rows import Grouped, query_of
+from tests.support.jobs.grouped_rows import Grouped, query_of
 
 TUMBLING = Window(WindowKind.TUMBLING, 10, 10, grace_ms=5, retention_ms=15)
 HOPPING = Window(WindowKind.HOPPING, 10, 5, grace_ms=0, retention_ms=10)

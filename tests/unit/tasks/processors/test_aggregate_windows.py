@@ -17,7 +17,7 @@ from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
-from tests.support.rows_view import RowsView
+from tests.support.jobs.rows_view import RowsView
 
 SECOND = 1_000
 STATEMENT = """

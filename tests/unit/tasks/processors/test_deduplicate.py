@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.types.columns.schema import STRING, Column
 from holdfast.types.statements.topology import DeduplicateStep, Format, Query, Sink
-from tests.support.row_runner import Row, RowRunner, Sent, source_input
+from tests.support.jobs.row_runner import Row, RowRunner, Sent, source_input
 
 
 def _runner(within_ms: int = 10) -> RowRunner:

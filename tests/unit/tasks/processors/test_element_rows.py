@@ -40,7 +40,7 @@ from holdfast.types.statements.topology import (
     AggregateStep,
     Query,
 )
-from tests.support.packed import packed_table
+from tests.support.jobs.packed import packed_table
 
 _DECLARED = """
 CREATE STREAM s (k VARCHAR KEY, v BIGINT, t VARCHAR)

@@ -26,9 +26,9 @@ from holdfast.types.statements.topology import (
     Source,
     SubscribeStep,
 )
-from tests.support.expressions import condition as filter_of
-from tests.support.expressions import duckdb_column, source_column
-from tests.support.row_runner import Record, RowRunner, Sent
+from tests.support.jobs.row_runner import Record, RowRunner, Sent
+from tests.support.values.expressions import condition as filter_of
+from tests.support.values.expressions import duckdb_column, source_column
 
 ID, FK, NAME, RIGHT = (Column(name, STRING) for name in ("ID", "FK", "NAME", "R"))
 TOLD = (ID, NAME, LEFT_KEY, VERSION, INSTRUCTION)

@@ -28,8 +28,8 @@ from holdfast.types.statements.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import condition, duckdb_column, named, source_column
-from tests.support.packed import packed_table, packed_tables
+from tests.support.jobs.packed import packed_table, packed_tables
+from tests.support.values.expressions import condition, duckdb_column, named, source_column
 
 ORDERS = Source("ORDERS", "STREAM", "orders", (), (Column("WHO", STRING), Column("N", BIGINT)))
 USERS = Source("USERS", "TABLE", "users", (Column("WHO", STRING),), (Column("CITY", STRING),))

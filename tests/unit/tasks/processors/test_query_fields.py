@@ -28,7 +28,7 @@ from holdfast.types.statements.expressions import Expression
 from holdfast.types.statements.facts import statement_facts
 from holdfast.types.statements.sources import HeaderColumn, TimestampSpec
 from holdfast.types.statements.topology import Emit, JoinWindow, Query, Window, WindowKind
-from tests.support.expressions import condition, made, named
+from tests.support.values.expressions import condition, made, named
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 
 

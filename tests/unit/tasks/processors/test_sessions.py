@@ -11,7 +11,7 @@ from holdfast.tasks.processors.sessions.plan import (
     split_session,
 )
 from holdfast.types.statements.topology import Emit, Window, WindowKind
-from tests.support.grouped_rows import Change, Grouped, query_of
+from tests.support.jobs.grouped_rows import Change, Grouped, query_of
 
 
 def _window(grace_ms: int = 100, retention_ms: int | None = None) -> Window:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.types.statements.topology import JoinForm, JoinKind, JoinWindow
-from tests.support.row_runner import Row, RowRunner, Sent, join_query
+from tests.support.jobs.row_runner import Row, RowRunner, Sent, join_query
 
 TEN = JoinWindow(10, 10)
 CLOSING = JoinWindow(10, 10, grace_ms=5)

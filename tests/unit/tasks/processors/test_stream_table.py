@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.types.statements.topology import JoinForm, JoinKind
-from tests.support.row_runner import Row, RowRunner, Sent, join_query
+from tests.support.jobs.row_runner import Row, RowRunner, Sent, join_query
 
 
 def _runner(kind: JoinKind, history_ms: int | None = None) -> RowRunner:

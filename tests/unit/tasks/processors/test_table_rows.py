@@ -16,8 +16,8 @@ from holdfast.types.statements.topology import (
     Sink,
     TableStep,
 )
-from tests.support.expressions import source_column
-from tests.support.row_runner import Record, Row, RowRunner, Sent, source_input
+from tests.support.jobs.row_runner import Record, Row, RowRunner, Sent, source_input
+from tests.support.values.expressions import source_column
 
 GROUP, VALUE = Column("G", STRING), Column("V", STRING)
 _NAMES = ("OLD_G", "NEW_G", "OLD_V", "NEW_V")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.types.statements.topology import Emit, JoinForm, JoinKind
-from tests.support.row_runner import Row, RowRunner, Sent, join_query
+from tests.support.jobs.row_runner import Row, RowRunner, Sent, join_query
 
 
 def _runner(kind: JoinKind, emit: Emit = Emit.RECORD, condition: str | None = None) -> RowRunner:

@@ -11,7 +11,7 @@ from holdfast.judge.recompute.closings import Windowed, sessions_in_order, windo
 from holdfast.judge.statement.statement import WindowClause
 from holdfast.types.statements.topology import Emit, Window, WindowKind
 from holdfast.types.times import FOREVER, NO_TIME
-from tests.support.grouped_rows import Grouped, query_of
+from tests.support.jobs.grouped_rows import Grouped, query_of
 
 # Times of a batch's records, and its watermark.
 BATCHES: list[tuple[list[int], int | None]] = [

@@ -42,7 +42,7 @@ from holdfast.local.broker import LocalKafka
 from holdfast.local.broker_files import server_properties
 from holdfast.local.probe import HOST, free_ports
 from holdfast.types.acls import Binding, Resource
-from tests.support.certificates import Authority
+from tests.support.servers.certificates import Authority
 
 __all__ = ["PASSWORD", "USERS", "SecuredKafka", "TokenEndpoint", "Way"]
 

@@ -15,7 +15,7 @@ import orjson
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from tests.support.running_job import WAIT_S, RunningJob
+from tests.support.jobs.running_job import WAIT_S, RunningJob
 
 __all__ = ["ChainedJob", "Events"]
 

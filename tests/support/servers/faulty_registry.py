@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from tests.support.loopback_server import Handler, LoopbackServer
+from tests.support.servers.loopback_server import Handler, LoopbackServer
 
 __all__ = ["Fault", "FaultyRegistry"]
 

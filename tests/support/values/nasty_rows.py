@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.types.statements.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Query
-from tests.support.special_values import VALUES
+from tests.support.values.special_values import VALUES
 
 __all__ = ["BATCHES", "CALLS", "query_of"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.deploy.kubernetes import in_pod
-from tests.support.certificates import Authority
+from tests.support.servers.certificates import Authority
 
 __all__ = ["NAMESPACE", "Asked", "in_a_pod"]
 

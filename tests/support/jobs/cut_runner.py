@@ -22,7 +22,7 @@ from holdfast.types.statements.topology import (
     AggregateStep,
     Query,
 )
-from tests.support.rows_view import RowsView
+from tests.support.jobs.rows_view import RowsView
 
 __all__ = ["CutRunner", "Row", "cut", "state_key"]
 

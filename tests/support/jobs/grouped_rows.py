@@ -28,8 +28,8 @@ from holdfast.types.statements.topology import (
     Window,
     WindowKind,
 )
-from tests.support.expressions import condition, duckdb_column, source_column
-from tests.support.rows_view import RowsView
+from tests.support.jobs.rows_view import RowsView
+from tests.support.values.expressions import condition, duckdb_column, source_column
 
 __all__ = ["Change", "Grouped", "Record", "query_of"]
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast.config.settings import RemoteSettings
 from holdfast.local.probe import HOST, free_port
 from holdfast.state.remote.redis import RedisLink
-from tests.support.server_process import ServerProcess
+from tests.support.servers.server_process import ServerProcess
 
 __all__ = ["RedisServer", "needs_redis"]
 

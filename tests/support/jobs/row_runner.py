@@ -27,8 +27,8 @@ from holdfast.types.statements.topology import (
     Sink,
     Source,
 )
-from tests.support.expressions import condition as filter_of
-from tests.support.expressions import duckdb_column, source_column
+from tests.support.values.expressions import condition as filter_of
+from tests.support.values.expressions import duckdb_column, source_column
 
 __all__ = ["Record", "Row", "RowRunner", "Sent", "join_query", "source_input"]
 

@@ -37,7 +37,7 @@ from holdfast.types.ingest import IngestOptions
 from holdfast.types.statements.facts import statement_facts
 from holdfast.types.statements.internal_topics import for_application
 from holdfast.types.statements.topology import AggregateStep, Query
-from tests.support.packed import packed_tables
+from tests.support.jobs.packed import packed_tables
 
 __all__ = ["Event", "SavedJob"]
 

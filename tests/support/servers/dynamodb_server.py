@@ -18,7 +18,7 @@ from holdfast.local.ivy import Program, downloaded_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port, taken
 from holdfast.state.remote import dynamodb
-from tests.support.server_process import ServerProcess
+from tests.support.servers.server_process import ServerProcess
 
 __all__ = ["DynamoServer", "in_environment"]
 

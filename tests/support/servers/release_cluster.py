@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.kubernetes_api import NAMESPACE, Asked
+from tests.support.servers.kubernetes_api import NAMESPACE, Asked
 
 __all__ = ["OOM_KILLED", "Cluster", "pod"]
 

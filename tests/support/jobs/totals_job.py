@@ -15,7 +15,7 @@ from holdfast.transport.producer import Producer
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import consumer_group
 from holdfast.types.status import JobStatus, PartitionStatus
-from tests.support.running_job import RunningJob
+from tests.support.jobs.running_job import RunningJob
 
 __all__ = ["TotalsJob", "partitions_of", "records_of"]
 
