@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.queries import shuffled_batch
+from holdfast.runtime.queries.batches import shuffled as shuffled_batch
 from holdfast.types.steps import SavepointStep, SnapshotStep
 from tests.simulation.broken.read_mutants import MOVED
 from tests.simulation.histories.faults import DATABASE, FAMILIES, GENERAL, Kind

@@ -167,7 +167,7 @@ print(pc.sum(table["x"]), np.arange(3).tolist(), npt.NDArray is not None, pa.arr
 @pytest.mark.parametrize(
     "imports",
     [
-        "holdfast.runtime.queries.shuffled_batch",
+        "holdfast.runtime.queries.batches.shuffled",
         "holdfast.cli.statements.run, holdfast.ingest.planner, holdfast.runtime.job",
     ],
 )
@@ -194,7 +194,7 @@ print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.
     [
         # What the tasks of batches are unpickled from.
         (
-            "holdfast.runtime.queries.shuffled_batch, holdfast.tasks.state_task",
+            "holdfast.runtime.queries.batches.shuffled, holdfast.tasks.state_task",
             "pydantic",
         ),
         ("holdfast.cli.statements.run, holdfast.runtime.job", "cryptography"),

@@ -63,7 +63,7 @@ def read_packed(
 
 
 def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
-    gc.freeze()  # Spark collects after every task; see `runtime.queries.workers`
+    gc.freeze()  # Spark collects after every task; see `runtime.queries.batches.workers`
     gc.disable()  # thousands of messages are live objects, and none is part of a cycle
     try:
         yield from made

@@ -24,7 +24,7 @@ from holdfast.runtime.jvm.spark_internals import (
 from holdfast.runtime.jvm.starting import ends_at_once
 from holdfast.runtime.lease import Lease, this_driver
 from holdfast.runtime.purge import Purge
-from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.batches.cutting import Cutting
 from holdfast.runtime.queries.keep_going import KeepGoing
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts

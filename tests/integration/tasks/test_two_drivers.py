@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import ChangelogLost, Fenced, OffsetOverlap
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.batches.levelling import pieces
 from holdfast.runtime.queries.start import SourceState, start_point
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import OffsetOverlap
 from holdfast.ingest.offsets import batch_end
-from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.batches.levelling import pieces
 from holdfast.runtime.queries.start import SourceState, start_point
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker, origin_after
 from holdfast.tasks.state_task import covered

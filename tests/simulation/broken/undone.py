@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 from holdfast.ingest.planner import Planner
-from holdfast.runtime.queries import cutting, levelling, query_run, sources, stateful
+from holdfast.runtime.queries import query_run, sources, stateful
+from holdfast.runtime.queries.batches import cutting, levelling
 from holdfast.runtime.queries.start import _Found
 from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task

@@ -19,16 +19,10 @@ from holdfast.errors import HoldfastError
 from holdfast.ingest import reading
 from holdfast.ingest.formats.json import decoder as json
 from holdfast.runtime import cluster
-from holdfast.runtime.queries import (
-    feeds,
-    query_run,
-    shuffled_batch,
-    stateful,
-    stateless,
-    stores,
-    unshuffled_batch,
-    workers,
-)
+from holdfast.runtime.queries import feeds, query_run, stateful, stateless, stores
+from holdfast.runtime.queries.batches import shuffled as shuffled_batch
+from holdfast.runtime.queries.batches import unshuffled as unshuffled_batch
+from holdfast.runtime.queries.batches import workers
 from holdfast.runtime.rescaling import attempt as rescale_attempt
 from holdfast.runtime.rescaling import rescaler
 from holdfast.runtime.savepoints import attempt, first_start, frozen, offsets, taking

@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.batches.cutting import Cutting
 from holdfast.types.ids import Place
 from holdfast.types.statements.topology import Query
 from holdfast.types.steps import Step

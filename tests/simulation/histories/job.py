@@ -17,8 +17,9 @@ from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.ingest import planner
 from holdfast.runtime.carrying_out import InHand
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.queries import feeds, shuffled_batch, stores
-from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries import feeds, stores
+from holdfast.runtime.queries.batches import shuffled as shuffled_batch
+from holdfast.runtime.queries.batches.cutting import Cutting
 from holdfast.runtime.queries.kinds import run_of
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.queries.services import Services

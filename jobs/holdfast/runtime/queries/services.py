@@ -9,8 +9,8 @@ from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.queries.batch_lock import Turn
-from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.batches.cutting import Cutting
+from holdfast.runtime.queries.batches.lock import Turn
 from holdfast.runtime.queries.layouts import Layouts
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.tracing import Tracer

@@ -6,12 +6,12 @@ import logging
 from dataclasses import replace
 
 from holdfast.errors import ChangelogLost, Moved
+from holdfast.runtime.queries.batches.levelling import pieces
+from holdfast.runtime.queries.batches.shuffled import run_shuffled
 from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
-from holdfast.runtime.queries.levelling import pieces
 from holdfast.runtime.queries.query_run import Frozen, QueryRun
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.queries.shuffled_batch import run_shuffled
 from holdfast.runtime.queries.start import Level, StartPoint, start_point
 from holdfast.runtime.queries.stores import bring_in_stores, copy_stores, open_stores
 from holdfast.runtime.topics import QueryTopics

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
+from holdfast.runtime.queries.batches.unshuffled import run_unshuffled
 from holdfast.runtime.queries.feeds import Feed, Read
 from holdfast.runtime.queries.inputs import inputs_of
 from holdfast.runtime.queries.query_run import Frozen, QueryRun
 from holdfast.runtime.queries.services import Services
 from holdfast.runtime.queries.start import SourceState, StartPoint, stream_start
-from holdfast.runtime.queries.unshuffled_batch import run_unshuffled
 from holdfast.runtime.topics import QueryTopics
 from holdfast.state.topics.source_progress import (
     Of,

@@ -13,9 +13,9 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import stage
 from holdfast.runtime.jvm.spark_internals import located, on_state_workers
-from holdfast.runtime.queries.retrying import Homes, stores_done, until_done
+from holdfast.runtime.queries.batches.retrying import Homes, stores_done, until_done
+from holdfast.runtime.queries.batches.workers import AT_ONCE, by_location, side_by_side
 from holdfast.runtime.queries.services import Services
-from holdfast.runtime.queries.workers import AT_ONCE, by_location, side_by_side
 from holdfast.tasks.bringing_in import Origin
 from holdfast.tasks.heirs import shares
 from holdfast.tasks.plan import Assigned, QueryPlan, TaskReport

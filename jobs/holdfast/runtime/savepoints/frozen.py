@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from graphlib import CycleError, TopologicalSorter
 
 from holdfast.errors import Refused
-from holdfast.runtime.queries.batch_lock import Turn
+from holdfast.runtime.queries.batches.lock import Turn
 from holdfast.runtime.queries.query_run import Frozen, QueryRun
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place

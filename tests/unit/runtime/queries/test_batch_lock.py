@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from holdfast.runtime.queries.batch_lock import Turn
+from holdfast.runtime.queries.batches.lock import Turn
 
 
 def _thread(work: Callable[[], None]) -> threading.Thread:

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.config.settings import Settings, StateSettings
 from holdfast.ingest.ranges import KafkaRange, kafka_ranges
-from holdfast.runtime.queries import shuffled_batch
+from holdfast.runtime.queries.batches import shuffled as shuffled_batch
+from holdfast.runtime.queries.batches.workers import reader_of
 from holdfast.runtime.queries.feeds import Read
-from holdfast.runtime.queries.workers import reader_of
 from holdfast.sql import compile_text
 from holdfast.tasks.plan import Assigned, QueryPlan
 from holdfast.types.ingest import IngestOptions

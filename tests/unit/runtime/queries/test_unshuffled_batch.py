@@ -11,9 +11,10 @@ import pytest
 from holdfast.config.settings import Settings
 from holdfast.errors import DataLoss, ExecutorsMissing, KafkaUnavailable
 from holdfast.ingest.ranges import KafkaRange
-from holdfast.runtime.queries import retrying, unshuffled_batch
+from holdfast.runtime.queries.batches import retrying
+from holdfast.runtime.queries.batches import unshuffled as unshuffled_batch
+from holdfast.runtime.queries.batches.unshuffled import run_unshuffled
 from holdfast.runtime.queries.feeds import Read
-from holdfast.runtime.queries.unshuffled_batch import run_unshuffled
 from holdfast.sql import compile_text
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.worker import Answer

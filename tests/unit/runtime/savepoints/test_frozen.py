@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.runtime.queries.batch_lock import Turn
+from holdfast.runtime.queries.batches.lock import Turn
 from holdfast.runtime.queries.query_run import Frozen
 from holdfast.runtime.savepoints.frozen import Freezer
 from holdfast.types.ids import OffsetRange, Place

@@ -21,15 +21,15 @@ from holdfast.ingest.reading import read_packed
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import batch_job, stage
 from holdfast.runtime.jvm.spark_internals import located, on_owners, shuffled
-from holdfast.runtime.queries.feeds import Read
-from holdfast.runtime.queries.retrying import Homes, stores_done
-from holdfast.runtime.queries.workers import (
+from holdfast.runtime.queries.batches.retrying import Homes, stores_done
+from holdfast.runtime.queries.batches.workers import (
     AT_ONCE,
     by_location,
     reader_of,
     side_by_side,
     spare_the_collector,
 )
+from holdfast.runtime.queries.feeds import Read
 from holdfast.runtime.watching.read_times import ReadTime, ReadTimes
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.pack.packing import unpacked

@@ -12,9 +12,9 @@ from holdfast.ingest.reading import read
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.jvm.descriptions import batch_job, stage
 from holdfast.runtime.jvm.spark_internals import located, on_state_workers
+from holdfast.runtime.queries.batches.retrying import until_done
+from holdfast.runtime.queries.batches.workers import reader_of, spare_the_collector
 from holdfast.runtime.queries.feeds import Read
-from holdfast.runtime.queries.retrying import until_done
-from holdfast.runtime.queries.workers import reader_of, spare_the_collector
 from holdfast.tasks.plan import Batch, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, process_stream
 from holdfast.types.trace_links import TraceLinks
