@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ PACKAGE = ROOT / "jobs" / "holdfast"
 # 400 is the habit; a whole that is cut in two only to be short is worse than a file of 600.
 LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 60
+# 15 is the habit; a folder with more tells a reader no longer what is in it.
+MODULES_PER_FOLDER = 18
 
 _SOURCES = sorted(PACKAGE.rglob("*.py"))
 _DAGS = sorted((ROOT / "dags").rglob("*.py"))
@@ -115,6 +118,11 @@ def _faults(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", _PYTHON, ids=_name)
 def test_a_file_is_as_the_house_writes_files(path: Path) -> None:
     assert list(_faults(path)) == []
+
+
+def test_a_folder_holds_what_a_reader_can_take_in() -> None:
+    held = Counter(path.parent for path in _SOURCES if path.name != "__init__.py")
+    assert {_name(folder): n for folder, n in held.items() if n > MODULES_PER_FOLDER} == {}
 
 
 def test_every_fault_of_a_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,12 +174,15 @@ class Scoreboard:
 
     def _log(self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
         for report in reports:
-            if report.restored_records or report.restore_reason:
+            if report.restored_records:
                 _LOG.info(
                     "%s state partition %d: restored %d records, %d bytes, %.2f s, volume %d: %s",
                     query.id, report.partition, report.restored_records, report.restored_bytes,
                     report.restore_seconds, report.where.volume, report.restore_reason,
                 )  # fmt: skip
+        for reason, partitions in _without_records(reports).items():
+            told = ", ".join(map(str, sorted(partitions)))
+            _LOG.info("%s state partitions %s: restored no record: %s", query.id, told, reason)
         if seconds:
             records = sum(r.records for r in reports)
             skipped = sum(r.skipped for r in reports)
@@ -188,6 +191,15 @@ class Scoreboard:
                 "%s batch %d: %d records in %.2f s%s",
                 query.id, batch.batch_id, records, seconds, note,
             )  # fmt: skip
+
+
+def _without_records(reports: list[TaskReport]) -> dict[str, list[int]]:
+    """State partitions that needed no record of their changelogs, by reason: those of a new job."""
+    by_reason: dict[str, list[int]] = {}
+    for report in reports:
+        if report.restore_reason and not report.restored_records:
+            by_reason.setdefault(report.restore_reason, []).append(report.partition)
+    return by_reason
 
 
 def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:

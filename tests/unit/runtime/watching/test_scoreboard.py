@@ -91,6 +91,20 @@ def test_the_log_warns_once(board: Scoreboard, caplog: pytest.LogCaptureFixture)
     assert caplog.text.count("set aside as dead letters") == 1
 
 
+def test_empty_stores_are_told_in_one_line(
+    board: Scoreboard, caplog: pytest.LogCaptureFixture
+) -> None:
+    query = compile_text(SQL).query("T")
+    assert query is not None
+    opened = [replace(_report(p, 0, 0, 0), restore_reason="the store is empty") for p in (2, 0, 1)]
+    opened.append(replace(opened[0], partition=3, restored_records=7))
+    with caplog.at_level(logging.INFO):
+        board.observe(query, Batch(4, SOURCE), opened, 0.0)
+    restored, empty = (record.getMessage() for record in caplog.records)
+    assert restored.startswith("ctas_t state partition 3: restored 7 records, 0 bytes")
+    assert empty == "ctas_t state partitions 0, 1, 2: restored no record: the store is empty"
+
+
 def test_shares_are_metrics() -> None:
     metrics = Metrics("app")
     metrics.left_out("ctas_t", LeftOut(1_000, 120, 0, 250))
