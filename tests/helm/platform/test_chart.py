@@ -170,7 +170,7 @@ CHAOS_RIGHTS = {
     *(("pods", verb) for verb in ("get", "list", "delete")),
     *(("pods/exec", verb) for verb in ("get", "create")),
     *(("persistentvolumeclaims", verb) for verb in ("get", "delete")),
-    *(("networkpolicies", verb) for verb in ("get", "list", "create", "delete")),
+    *(("networkpolicies", verb) for verb in ("get", "list", "create", "patch", "delete")),
 }
 
 

@@ -27,6 +27,7 @@ class FakeKube(KubeClient):
         self.there: dict[tuple[str, str], dict[str, Any]] = {}
         self.claims: dict[str, str] = {}
         self.made: dict[str, dict[str, Any]] = {}
+        self.of_release: dict[str, dict[str, Any]] = {}  # policies
         self.helpers: dict[str, dict[str, Any]] = {}
         self.forbids = 'pods "p" is forbidden: violates PodSecurity "restricted:latest"'
         self.labels: dict[str, str] = {}
@@ -101,6 +102,13 @@ class FakeKube(KubeClient):
 
     def policies(self, namespace: str, label: str) -> list[str]:
         return sorted(self.made)
+
+    def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return self.made.get(name) or self.of_release.get(name)
+
+    def select_pods(self, namespace: str, name: str, expressions: Sequence[dict[str, Any]]) -> bool:
+        self.of_release[name]["spec"]["podSelector"]["matchExpressions"] = list(expressions)
+        return True
 
     def create_policy(self, namespace: str, policy: Any) -> bool:
         self.made[policy["metadata"]["name"]] = policy

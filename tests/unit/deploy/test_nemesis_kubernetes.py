@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -241,29 +242,75 @@ def test_a_helper_that_cannot_do_it_is_told_and_not_believed(
     target.heal(victim, Fault.CUT_OFF)
 
 
-def test_kafka_alone_is_out_of_reach_where_policies_are_enforced(
-    kube: FakeKube, target: KubernetesTarget
-) -> None:
-    def reaches(_pod: dict[str, Any], command: Sequence[str]) -> Executed:
-        port = int(command[-1])
-        policies = [p["spec"]["egress"][0]["ports"] for p in kube.made.values()]
-        spans = [[r for r in rules if r["protocol"] == "TCP"] for rules in policies]
-        allowed = all(any(r["port"] <= port <= r["endPort"] for r in tcp) for tcp in spans)
+_POD_NAME = "statefulset.kubernetes.io/pod-name"
+
+
+def _selects(policy: dict[str, Any], pod: dict[str, Any]) -> bool:
+    selector, name = policy["spec"]["podSelector"], pod["metadata"]["name"]
+    labels = {**pod["metadata"]["labels"], _POD_NAME: name}
+    excluded = [one["values"] for one in selector.get("matchExpressions", ())]
+    return selector["matchLabels"].items() <= labels.items() and not any(
+        name in names for names in excluded
+    )
+
+
+def _allows(rule: dict[str, Any], port: int) -> bool:
+    tcp = [one for one in rule["ports"] if one.get("protocol", "TCP") == "TCP"]
+    return any(one["port"] <= port <= one.get("endPort", one["port"]) for one in tcp)
+
+
+def _enforces(kube: FakeKube) -> Callable[[dict[str, Any], Sequence[str]], Executed]:
+    """As Kubernetes has it: a pod may do what any policy that selects it allows."""
+
+    def reaches(pod: dict[str, Any], command: Sequence[str]) -> Executed:
+        policies = [*kube.made.values(), *kube.of_release.values()]
+        ours = [each["spec"]["egress"] for each in policies if _selects(each, pod)]
+        allowed = not ours or any(
+            _allows(rule, int(command[-1])) for rules in ours for rule in rules if "ports" in rule
+        )
         return Executed(0 if allowed else 1, "", "")
 
     kube.answers[kube_scripts.sh(kube_scripts.REACHES)[2]] = reaches
+    return reaches
+
+
+def _policy_of_release(component: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/component": component}
+    rules = [{"ports": [{"port": 8090}]}, {"ports": [{"port": 53, "protocol": "UDP"}]},
+             {"ports": [{"port": 9092}]}]  # fmt: skip
+    spec = {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"], "egress": rules}
+    return {"metadata": {"name": f"movies-{component}"}, "spec": spec}
+
+
+@pytest.mark.parametrize("release_has_policies", [False, True])
+def test_kafka_alone_is_out_of_reach_where_policies_are_enforced(
+    kube: FakeKube, target: KubernetesTarget, *, release_has_policies: bool
+) -> None:
+    if release_has_policies:
+        kube.of_release = {f"movies-{c}": _policy_of_release(c) for c in ("driver", "executor")}
+    reaches = _enforces(kube)
     assert {Fault.CUT_OFF} <= target.faults["executor"] & target.faults["driver"]
-    victim = _executor(target)
+    before = copy.deepcopy(kube.of_release)
+    victim, other = target.victims("executor")
     assert not target.landed(victim, Fault.CUT_OFF).landed
     target.strike(victim, Fault.CUT_OFF)
+    target.strike(other, Fault.CUT_OFF)
+    target.heal(other, Fault.CUT_OFF)
     assert target.landed(victim, Fault.CUT_OFF).landed
+    assert not target.landed(other, Fault.CUT_OFF).landed
     (policy,) = kube.made.values()
-    assert policy["spec"]["podSelector"]["matchLabels"] == {
-        "statefulset.kubernetes.io/pod-name": victim.name
-    }
-    assert reaches({}, ["9091"]).status == 0
+    assert policy["spec"]["podSelector"]["matchLabels"] == {_POD_NAME: victim.name}
+    pod = kube.there[JOB, victim.name]
+    assert reaches(pod, ["8090"]).status == 0
+    opened = reaches(pod, ["9091"]).status == 0
+    assert opened is not release_has_policies, "a cut opens nothing that the release does not"
     assert target.heal_all() == ["NetworkPolicy holdfast-chaos-movies-executor-0"]
     assert not target.landed(victim, Fault.CUT_OFF).landed
+    for policy in kube.of_release.values():
+        assert policy["spec"]["podSelector"].pop("matchExpressions", []) == []
+    for policy in before.values():
+        policy["spec"]["podSelector"].pop("matchExpressions", None)
+    assert kube.of_release == before
 
 
 def test_a_deletion_is_believed_when_the_pod_is_gone_or_bound_to_go(

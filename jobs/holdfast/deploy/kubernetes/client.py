@@ -145,6 +145,21 @@ class KubeClient:
         )
         return [policy["metadata"]["name"] for policy in (found or {}).get("items", [])]
 
+    def policy(self, namespace: str, name: str) -> Object | None:
+        """One NetworkPolicy; None when there is none."""
+        return self._ask(
+            lambda: self._network.read_namespaced_network_policy(name, namespace, **_LIMIT)
+        )
+
+    def select_pods(self, namespace: str, name: str, expressions: Sequence[Object]) -> bool:
+        """Sets by which expressions a NetworkPolicy selects its pods, beside their labels; False
+        when there is no such policy.
+        """
+        patch = {"spec": {"podSelector": {"matchExpressions": list(expressions) or None}}}
+        return self._did(
+            lambda: self._network.patch_namespaced_network_policy(name, namespace, patch, **_LIMIT)
+        )
+
     def create_policy(self, namespace: str, policy: Any) -> bool:
         """Creates a NetworkPolicy; False when one of that name exists."""
         return self._did(
