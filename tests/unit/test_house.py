@@ -17,7 +17,7 @@ PACKAGE = ROOT / "jobs" / "holdfast"
 # 400 is the habit; a whole that is cut in two only to be short is worse than a file of 600.
 LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 60
-# 15 is the habit; a folder with more tells a reader no longer what is in it.
+# 15 is the habit; a folder with many more no longer tells a reader what is in it.
 MODULES_PER_FOLDER = 18
 
 _SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -254,7 +254,11 @@ def _selects(policy: dict[str, Any], pod: dict[str, Any]) -> bool:
     )
 
 
-def _allows(rule: dict[str, Any], port: int) -> bool:
+def _allows(rule: dict[str, Any], host: str, port: int) -> bool:
+    if "to" in rule and not host.startswith(NAME):
+        return False
+    if "ports" not in rule:
+        return True
     tcp = [one for one in rule["ports"] if one.get("protocol", "TCP") == "TCP"]
     return any(one["port"] <= port <= one.get("endPort", one["port"]) for one in tcp)
 
@@ -265,9 +269,8 @@ def _enforces(kube: FakeKube) -> Callable[[dict[str, Any], Sequence[str]], Execu
     def reaches(pod: dict[str, Any], command: Sequence[str]) -> Executed:
         policies = [*kube.made.values(), *kube.of_release.values()]
         ours = [each["spec"]["egress"] for each in policies if _selects(each, pod)]
-        allowed = not ours or any(
-            _allows(rule, int(command[-1])) for rules in ours for rule in rules if "ports" in rule
-        )
+        host, port = command[-2], int(command[-1])
+        allowed = not ours or any(_allows(rule, host, port) for rules in ours for rule in rules)
         return Executed(0 if allowed else 1, "", "")
 
     kube.answers[kube_scripts.sh(kube_scripts.REACHES)[2]] = reaches
@@ -276,7 +279,7 @@ def _enforces(kube: FakeKube) -> Callable[[dict[str, Any], Sequence[str]], Execu
 
 def _policy_of_release(component: str) -> dict[str, Any]:
     labels = {"app.kubernetes.io/component": component}
-    rules = [{"ports": [{"port": 8090}]}, {"ports": [{"port": 53, "protocol": "UDP"}]},
+    rules = [{"to": [{"podSelector": {}}]}, {"ports": [{"port": 53, "protocol": "UDP"}]},
              {"ports": [{"port": 9092}]}]  # fmt: skip
     spec = {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"], "egress": rules}
     return {"metadata": {"name": f"movies-{component}"}, "spec": spec}
@@ -301,8 +304,8 @@ def test_kafka_alone_is_out_of_reach_where_policies_are_enforced(
     (policy,) = kube.made.values()
     assert policy["spec"]["podSelector"]["matchLabels"] == {_POD_NAME: victim.name}
     pod = kube.there[JOB, victim.name]
-    assert reaches(pod, ["8090"]).status == 0
-    opened = reaches(pod, ["9091"]).status == 0
+    assert reaches(pod, ["movies-driver", "8090"]).status == 0
+    opened = reaches(pod, ["elsewhere", "9091"]).status == 0
     assert opened is not release_has_policies, "a cut opens nothing that the release does not"
     assert target.heal_all() == ["NetworkPolicy holdfast-chaos-movies-executor-0"]
     assert not target.landed(victim, Fault.CUT_OFF).landed

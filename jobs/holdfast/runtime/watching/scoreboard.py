@@ -194,7 +194,7 @@ class Scoreboard:
 
 
 def _without_records(reports: list[TaskReport]) -> dict[str, list[int]]:
-    """State partitions that needed no record of their changelogs, by reason: those of a new job."""
+    """State partitions that restored no record, by the reason of their restore."""
     by_reason: dict[str, list[int]] = {}
     for report in reports:
         if report.restore_reason and not report.restored_records:

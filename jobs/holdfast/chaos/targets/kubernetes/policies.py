@@ -16,7 +16,6 @@ __all__ = ["Policies"]
 
 _PREFIX = "holdfast-chaos-"
 _LABEL = "holdfast/chaos"
-_COMPONENT = "app.kubernetes.io/component"
 _POD_NAME = "statefulset.kubernetes.io/pod-name"
 _HIGHEST_PORT = 65535
 
@@ -32,26 +31,20 @@ class Policies:
 
         Whether the cluster enforces it is another question.
         """
-        meta = pod["metadata"]
-        component = meta["labels"][_COMPONENT]
-        of_release = self._kube.policy(self._namespace, f"{self._name}-{component}")
-        policy = _policy(meta["name"], component, self._name, of_release, ports)
+        name = pod["metadata"]["name"]
+        of_release = self._of_release(name)
+        policy = _policy(name, self._name, of_release, ports)
         # First the pod's own one: a pod that no policy selects may do everything.
         self._kube.create_policy(self._namespace, policy)
         if of_release is not None:
-            self._leave_out(of_release, [*_left_out(of_release), meta["name"]])
+            self._leave_out(of_release, [*_left_out(of_release), name])
 
     def restore(self, pod: str) -> bool:
         """Undoes `forbid`; False when there is nothing to undo."""
-        name = f"{_PREFIX}{pod}"
-        own = self._kube.policy(self._namespace, name)
-        if own is None:
-            return False
-        component = own["metadata"]["labels"][_COMPONENT]
-        of_release = self._kube.policy(self._namespace, f"{self._name}-{component}")
+        of_release = self._of_release(pod)
         if of_release is not None and pod in _left_out(of_release):
             self._leave_out(of_release, [one for one in _left_out(of_release) if one != pod])
-        return self._kube.delete_policy(self._namespace, name)
+        return self._kube.delete_policy(self._namespace, f"{_PREFIX}{pod}")
 
     def restore_all(self) -> list[str]:
         """Undoes every `forbid` of the job; returns the policies that are gone, in words."""
@@ -59,6 +52,10 @@ class Policies:
         names = self._kube.policies(self._namespace, label)
         restored = [name for name in names if self.restore(name.removeprefix(_PREFIX))]
         return [f"NetworkPolicy {name}" for name in restored]
+
+    def _of_release(self, pod: str) -> Object | None:
+        """The chart's policy for a pod, which has the name of the pod's StatefulSet."""
+        return self._kube.policy(self._namespace, pod.rpartition("-")[0])
 
     def _leave_out(self, policy: Object, pods: list[str]) -> None:
         others = [one for one in _expressions(policy) if not _is_of_chaos(one)]
@@ -80,9 +77,7 @@ def _left_out(policy: Object) -> list[str]:
     return [pod for one in _expressions(policy) if _is_of_chaos(one) for pod in one["values"]]
 
 
-def _policy(
-    pod: str, component: str, job: str, of_release: Object | None, forbidden: Collection[int]
-) -> Object:
+def _policy(pod: str, job: str, of_release: Object | None, forbidden: Collection[int]) -> Object:
     """A policy of one pod: as the release's, or all egress, except TCP to the forbidden ports."""
     spec: dict[str, Any] = {"policyTypes": ["Egress"], "egress": [{}]}
     if of_release is not None:
@@ -94,16 +89,14 @@ def _policy(
         "kind": "NetworkPolicy",
         "metadata": {
             "name": f"{_PREFIX}{pod}",
-            "labels": {
-                _LABEL: "cut-off", "app.kubernetes.io/instance": job, _COMPONENT: component,
-            },
+            "labels": {_LABEL: "cut-off", "app.kubernetes.io/instance": job},
         },
         "spec": {
             **spec,
             "podSelector": {"matchLabels": {_POD_NAME: pod}},
             "egress": [rule for rule in without if rule["ports"]],
         },
-    }  # fmt: skip
+    }
 
 
 def _without(rule: Object, forbidden: Collection[int]) -> Object:
